@@ -37,7 +37,7 @@ class BankGranules(Struct, frozen=True):
 
 
 class UnitMemories(Struct, frozen=True):
-    """Bytes of the memories that the units have in place of parts of a shared buffer."""
+    """Bytes of the memories that the units have instead of parts of a shared buffer."""
 
     input: int
     accumulators: int
@@ -83,16 +83,16 @@ class PortRates(Struct, frozen=True):
 
     @property
     def weight_steps_ahead(self) -> int:
-        """Steps whose weights may be asked for beyond the slots of the weight buffer."""
+        """Steps whose weights may be requested beyond the slots of the weight buffer."""
         return 1 if self.weight_bursts else 0
 
 
 class ArrayRates(Struct, frozen=True):
     """The pace of an Ethos-U85's MAC array.
 
-    ``lane_bits`` are the bits of the IFM's channels that a lane multiplies in a cycle. ``step_fill`` are the cycles in which a step of a
+    ``lane_bits`` is the bits of the IFM's channels that a lane multiplies in a cycle. ``step_fill`` is the cycles in which a step of a
     convolution fills the array, ``pool_floor`` the least cycles of a pooling microblock, ``decoded_weights`` the weights that a decoder
-    gives in a cycle.
+    outputs in a cycle.
     """
 
     lane_bits: int = 64
@@ -201,7 +201,7 @@ def _all_names() -> tuple[str, ...]:
 
 
 def accelerator_names(family: str = "") -> tuple[str, ...]:
-    """The configurations that networks are scheduled for, by family and number of MACs; only those of ``family`` if it is given."""
+    """The configurations for which networks are scheduled, by family and number of MACs; only those of ``family`` if it is given."""
     names = (name for name in _all_names() if "schedule" in accelerator(name).uses)
     return tuple(name for name in names if not family or accelerator(name).family == family)
 

@@ -23,7 +23,7 @@ def spare_the_last_look() -> None:
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """Within, Python looks for cycles rarely."""
+    """A block during which Python looks for cycles rarely."""
     before = gc.get_threshold()
     collect_rarely()
     try:

@@ -21,7 +21,7 @@ __all__ = ["MAX_INTEGER", "encoded", "plain", "typed"]
 T = TypeVar("T")
 
 MAX_INTEGER = 1 << 48
-"""Bound of every number: feature-map strides have 40 bits in the registers, all else has fewer."""
+"""Limit of every number: feature-map strides have 40 bits in the registers, all other numbers have fewer."""
 
 _RATIO = re.compile(r"\d{1,40}(/[1-9]\d{0,39})?", re.ASCII)
 _STEP = re.compile(r"\.([^.`\[\]]+)|\[(\d+)\]")
@@ -65,10 +65,10 @@ def _read(kind: type, given: object) -> object:
 
 
 def typed(kind: type[T], given: object, file: str = "The document", where: str = "") -> T:
-    """The value of type ``kind`` that JSON values stand for.
+    """The value of type ``kind`` for some JSON values.
 
-    InputError names the first value of another type in ``file``, with its place, which begins with ``where``. Unknown keys are not
-    looked at: who cares compares with :func:`plain`. The values of a field of type ``object`` stay as they are.
+    InputError names the first value of another type in ``file``, with its path, which begins with ``where``. Unknown keys are ignored; a
+    caller that minds compares with :func:`plain`. The values of a field of type ``object`` stay as they are.
     """
     try:
         return msgspec.convert(given, kind, dec_hook=_read)
@@ -97,7 +97,7 @@ def _tags(kinds: tuple[Any, ...]) -> list[str]:
 
 
 def _inside(kind: Any, key: str | int) -> tuple[Any, ...]:
-    """The types that a field or an item of a type may have; none if there is no such field."""
+    """The types that a field or an item of a type may have; empty if there is no such field."""
     if get_origin(kind) is tuple and isinstance(key, int):
         items = get_args(kind)
         return _choices(items[0] if items[-1] is Ellipsis else items[min(key, len(items) - 1)])
@@ -107,7 +107,7 @@ def _inside(kind: Any, key: str | int) -> tuple[Any, ...]:
 
 
 def _wanted(kind: Any, keys: list[str | int]) -> str:
-    """The value that a type asks for at a place."""
+    """The JSON type that a field or an item needs, for a message."""
     kinds = _choices(kind)
     for key in keys:
         outer, kinds = kinds, tuple(found for one in kinds for found in _inside(one, key))

@@ -21,7 +21,7 @@ class InputError(ValueError):
 
 
 class LimitError(InputError):
-    """Input that is sound, but beyond what is built here: a limit of ours, never to be told as a fault of Vela's."""
+    """Sound input that is beyond the limits of this project. It must never be reported as a fault of Vela's."""
 
 
 class BudgetError(InputError):
@@ -29,10 +29,10 @@ class BudgetError(InputError):
 
 
 class FloorError(BudgetError):
-    """A budget below what every schedule needs; ``ways`` are options under which every schedule would need less, each with a clause."""
+    """A budget below what every schedule needs; ``ways`` are options with which every schedule would need less, each with a clause."""
 
     def __init__(self, sentence: str, ways: tuple[tuple[str, str], ...] = ()) -> None:
-        """``sentence`` names the bytes that are needed, without its full stop."""
+        """``sentence`` names the needed bytes, without its full stop."""
         super().__init__(sentence, ways)
         self.sentence, self.ways = sentence, ways
 
@@ -47,11 +47,11 @@ class SearchedError(BudgetError):
 
 
 class UnfinishedError(InputError):
-    """A program that was asked did not come to its end: it says nothing of what it was asked."""
+    """A program that was started did not end: so nothing is known about its answer."""
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """A question that stands behind a sentence on an unknown name, "" where no known one is near.
+    """A question after a sentence on an unknown name; "" if no known name is similar.
 
     >>> did_you_mean("tiny_con", ["vgg", "tiny_conv"]), did_you_mean("x", ["vgg"])
     (' (did you mean tiny_conv?)', '')

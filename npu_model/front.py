@@ -1,7 +1,7 @@
-"""Names that are imported from their modules when they are asked for: fronts of packages, and stand-ins of single modules.
+"""Names that are imported from their modules on demand: fronts of packages, and stand-ins of single modules.
 
-This is the one way in which an import is put off. The import itself stands beside it under ``TYPE_CHECKING``, where the type checker and
-the contracts of imports see it.
+Only this module delays imports. The real import stands next to it under ``TYPE_CHECKING``, where the type checker and the import contracts
+see it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Later:
 
 
 def later(module: str) -> Any:
-    """A stand-in of a module (its name in full), for one that most runs have no use for, or that is imported while Vela runs.
+    """A stand-in for a module (its name in full) that most runs do not need, or that is imported while Vela runs.
 
     >>> shapes = later("npu_model.shapes")
     >>> shapes.ceil_div(7, 2)

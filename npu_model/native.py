@@ -1,4 +1,4 @@
-"""The compiled cores: the packages that have one, their version, and the switch that does without."""
+"""The compiled cores: the packages that have one, their version, and the switch that runs without them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 SWITCH = "NPU_TESTBED_PURE"
-"""Environment variable: anything but nothing runs the Python forms alone."""
+"""Environment variable: with any value only the Python forms run."""
 
 PACKAGES = ("npu_model", "cascader", "cascader.ethosu", "sim")
 """The packages that have a core."""
@@ -29,7 +29,7 @@ The searches of two built-in networks of 9 and 12 layers took 18 (``zoo:resnet8`
 
 
 def _is_ours(core: ModuleType) -> bool:
-    """Whether a core has our version; cores that were built before there were versions say none."""
+    """Whether a core has our version. Cores older than the first version number have none."""
     return getattr(core, "VERSION", None) == VERSION
 
 
@@ -45,7 +45,7 @@ def native(package: str) -> ModuleType | None:
 
 
 def _built(package: str) -> ModuleType | None:
-    """A package's core if it is there and loads; the package itself is not imported, which takes much longer."""
+    """A package's core if it exists and loads; the package itself is not imported, which would take much longer."""
     spec = PathFinder.find_spec("_native", [str(Path(__file__).parents[1].joinpath(*package.split(".")))])
     try:
         return module_from_spec(spec) if spec else None
@@ -54,7 +54,7 @@ def _built(package: str) -> ModuleType | None:
 
 
 def cores_text() -> str:
-    """The compiled cores that run, and why others do not, as a user is told."""
+    """A text for users: the running compiled cores, and why others do not run."""
     if os.environ.get(SWITCH):
         return f"compiled cores: none, as {SWITCH} is set"
     built = {package: core for package in PACKAGES if (core := _built(package))}
@@ -82,7 +82,7 @@ _INSTALLED = "with a C compiler, or from a binary wheel, an installation has the
 
 
 def slow_sentence() -> str | None:
-    """That searches will be slow, by how much and why, for a user who is about to start one; None if every core runs."""
+    """A warning that searches will be slow, by how much and why; None if every core runs."""
     if os.environ.get(SWITCH):
         reason = (
             f"This will be slow: a search takes some {SLOWER} times as long without the compiled cores, and {SWITCH} switches them off."

@@ -28,7 +28,7 @@ _INTERFACE = "interface"
 
 
 class RegisterAccess(Enum):
-    """Effects of a write on a field, and what a read of it gives."""
+    """Effects of a write on a field, and the result of a read."""
 
     READ_ONLY = "ro"
     READ_WRITE = "rw"
@@ -37,11 +37,11 @@ class RegisterAccess(Enum):
     SET = "w1s"
     """A written 1 sets the bit, a 0 leaves it."""
     CLEAR = "w1c"
-    """A written 1 clears the bit, a 0 leaves it; a read gives what is set."""
+    """A written 1 clears the bit, a 0 leaves it; a read gives the set bits."""
 
 
 class Field(Struct, frozen=True):
-    """Some bits of a register: the lowest one, and how many."""
+    """Some bits of a register: the lowest one, and their number."""
 
     name: str
     lowest: int
@@ -58,12 +58,12 @@ class Field(Struct, frozen=True):
         return (word & self.mask) >> self.lowest
 
     def at(self, value: int) -> int:
-        """A word with this field alone; bits that it has no room for are lost."""
+        """A word with this field alone; bits beyond the field are lost."""
         return value << self.lowest & self.mask
 
 
 class Register(Struct, frozen=True):
-    """One word: its byte offset, its value after a reset, its fields, and where access rule and reset value are from."""
+    """One word: its byte offset, its value after a reset, its fields, and the source of access rule and reset value."""
 
     name: str
     offset: int
@@ -120,7 +120,7 @@ def registers(accelerator_name: str) -> tuple[Register, ...]:
 
 @cache
 def event_numbers() -> dict[str, int]:
-    """The PMU's events that are counted, by name."""
+    """The counted events of the PMU, by name."""
     return dict(_tables()["events"])
 
 

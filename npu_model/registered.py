@@ -28,7 +28,7 @@ _FOLDERS = (".dist-info", ".egg-info")
 
 
 class Registered(Struct, frozen=True):
-    """An object by its name: where its module says it is, and the distribution with its version."""
+    """An object by its name: the location of its module, and the distribution with its version."""
 
     group: str
     name: str
@@ -38,12 +38,12 @@ class Registered(Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """The object as a sentence names it."""
+        """The object's description for a sentence."""
         kind = "form" if self.group == FORMS else "cost"
         return f"{kind} {shown(self.name)} of {self.distribution} {self.version} (entry point {self.value})"
 
     def load(self) -> Any:
-        """Import the object; InputError if that fails, whatever the other distribution does."""
+        """Import the object; InputError if that fails for any reason."""
         try:
             return metadata.EntryPoint(self.name, self.value, self.group).load()
         except Exception as error:  # noqa: BLE001  # the code is another's
@@ -56,7 +56,7 @@ def _said(error: Exception) -> str:
 
 
 def failed(one: Registered, error: Exception) -> InputError:
-    """The sentence for an object that raises as it is called."""
+    """The sentence for an object that raises when it is called."""
     return InputError(f"The {one.description} failed: {_said(error)}; mend or uninstall that distribution.")
 
 
@@ -72,7 +72,7 @@ def _points_of(folder: str) -> Iterator[bytes]:
 
 
 def _any_registered() -> bool:
-    """Whether any folder of packages has an entry point of ours: to read their files alone takes a millisecond."""
+    """Whether any folder of packages has an entry point of ours. Reading only their files takes a millisecond."""
     return any(_HEADING in text for folder in dict.fromkeys(sys.path) for text in _points_of(folder))
 
 

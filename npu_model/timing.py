@@ -1,4 +1,4 @@
-"""TimingParameters: what the timing model assumes of the NPU beyond its accelerator's tables, as one value."""
+"""TimingParameters: the timing model's assumptions about the NPU beyond its accelerator's tables, as one value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from msgspec import Struct
 from npu_model.errors import InputError
 
 HIDDEN_LATENCY = 64
-"""Cycles of a memory's latency that estimates charge neither copies nor commands for: that of the flash for which replays confirm them."""
+"""Cycles of a memory's latency that estimates charge neither to copies nor to commands.
+
+It is the latency of the flash for which replays confirm the estimates.
+"""
 
 
 class BlockdepRule(Enum):
@@ -62,17 +65,21 @@ class TimingParameters(Struct, frozen=True):
     """Least MAC cycles of a pooling ublock. Vela's cores say 4 and (Regor, 8-bit) 16; the FVP sides with 16 for 1x1 windows."""
 
     pool_passes: bool = True
-    """Whether a pooling ublock is two passes of half the channels and of half the floor each, and a step takes one more to fill. A fit."""
+    """Whether a pooling ublock is two passes with half the channels and half the floor each, and a step takes one more pass to fill.
+
+    A fit.
+    """
 
     depthwise_delays: bool = True
     """Whether the kernel steps of a depthwise convolution are delayed in every plane, by Vela's numbers: see
     :func:`npu_model.cost.cycles.kernel_step_delay`."""
 
     decoder_cycles_per_channel: int = 4
-    """Weight-decoder cycles for 32 weights: 4 is 8 a cycle (Vela), and one turn of the decoder a cycle where the stream is known."""
+    """Weight-decoder cycles for 32 weights: 4 means 8 weights a cycle (Vela), and one turn of the decoder a cycle if the stream is known.
+    """
 
     decodes_streams: bool = True
-    """Whether a step's bytes and decoder cycles are those of its weight stream, where that is known, not a share and 8 weights a cycle."""
+    """Whether a step's bytes and decoder cycles come from its weight stream, if that is known, instead of a share and 8 weights a cycle."""
 
     aligned_bursts: bool = True
     """Whether transactions of constants and copies end at multiples of the burst length (AXI_LIMIT's burst split alignment)."""
@@ -96,10 +103,10 @@ class TimingParameters(Struct, frozen=True):
     """Whether a kernel waits for the previous one's blocks as its BLOCKDEP says."""
 
     drain_responses: int = 1
-    """Write latencies that a kernel with BLOCKDEP 0 waits beyond the last write response of the one before. A fit."""
+    """Write latencies that a kernel with BLOCKDEP 0 waits after the previous kernel's last write response. A fit."""
 
     posted_writes: bool = True
-    """Whether a slot of the output buffer is free with its last data word handed over, not with its last write response."""
+    """Whether a slot of the output buffer is free after its last data word is sent, and not after its last write response."""
 
     shram_drains: bool = True
     """Whether a changed SHRAM partition waits until all blocks of the previous kernel are stored."""
@@ -108,13 +115,15 @@ class TimingParameters(Struct, frozen=True):
     """Whether weights are fetched before a kernel's dependencies are met: they depend on no other kernel."""
 
     weights_at_once: int = 4096
-    """Weights that one slot of the weight decoder's buffer holds: those of one tap for the deepest blocks (32 IFM, 128 OFM channels).
+    """Weights in one slot of the weight decoder's buffer: those of one tap for the deepest blocks (32 IFM, 128 OFM channels).
 
-    A convolution's step with more of them is done in parts, some OFM ublocks in depth each.
+    A convolution's step with more weights is done in parts, some OFM ublocks in depth each.
     """
 
     command_cycles_per_word: int = 0
-    """Cycles that the command processor takes for a word of the stream, beside its fetch: the FVP's cycles fit none better than one."""
+    """Cycles that the command processor takes for a word of the stream, in addition to its fetch: no number fits the FVP's cycles better
+    than one.
+    """
 
     ifm_burst_divisor: int = 2
     """IFM reads use this part of the burst limit: the FVP's cycles with memory latency fit reads of half a burst, 32 bytes on the U55."""
@@ -123,9 +132,9 @@ class TimingParameters(Struct, frozen=True):
     """Transactions that one channel of a port may issue before the next channel has its turn."""
 
     lookahead: int = 256
-    """Cycles that a transaction may be issued before the data path can take it, beyond the latency.
+    """Cycles by which a transaction may be issued before the data path can take it, in addition to the latency.
 
-    Those of 32 transactions of 64 bytes: what the core driver's defaults let the NPU have outstanding where the memory bounds nothing.
+    They are the cycles of 32 transactions of 64 bytes, which the core driver's defaults permit if the memory sets no limit.
     """
 
     shared_cap: bool = True

@@ -1,4 +1,4 @@
-"""TOML from files that anyone may have written: parsed, and with no number beyond those that TOML promises."""
+"""TOML from any source: parsed, and limited to the numbers that TOML promises."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MAX_INTEGER = 1 << 63
 """TOML 1.0: integers of 64 bits with a sign."""
 
 _DEEPEST = 16
-"""Tables within tables: no file of ours has more than two."""
+"""Tables within tables: no file of ours has more than two levels."""
 
 
 _DOTTED = re.compile(
     r"""(?:(?:[\w-]{1,99}|"[^"\n]{0,99}"|'[^'\n]{0,99}')[ \t]*\.[ \t]*){%d}""" % _DEEPEST  # noqa: UP031  # braces of its own
 )
-"""A key of more parts than tables may be deep: a parser keeps every beginning of it, which is the square of its length."""
+"""The most parts of a key: a parser keeps every beginning of a key, which is the square of its length."""
 
 
 def _check_keys(text: str) -> None:
@@ -45,7 +45,7 @@ def _check(value: object, depth: int = 0) -> None:
 
 
 def parse_toml(text: str, what: str, remedy: str) -> dict[str, Any]:
-    """The table that a text describes; ``what`` and ``remedy`` are what the InputError says of a text that is none."""
+    """The table of a text; ``what`` and ``remedy`` are parts of the InputError for a text that is not TOML."""
     try:
         _check_keys(text)
         table = tomllib.loads(text)

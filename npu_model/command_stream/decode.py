@@ -1,6 +1,6 @@
-"""The words of a register command stream, command by command, as the layout of a family has them.
+"""The words of a register command stream, command by command, by the layout of a family.
 
-Registers are sticky: an operation uses the values that earlier commands have left in them.
+Registers are sticky: an operation uses the values that earlier commands have set.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from npu_model.errors import InputError
 from npu_model.program import Control, ControlKind, FeatureMap, KernelOperation, MapStorage, Operation, Tiles
 
 MAX_STREAM_BYTES = 1 << 24
-"""A command stream is shorter than 16 MiB (the hardware's limit; Vela 5.2.0 ``generate_command_stream`` has the same bound)."""
+"""A command stream is shorter than 16 MiB (the hardware's limit; Vela 5.2.0 ``generate_command_stream`` has the same limit)."""
 
 
 class _Like:

@@ -3,10 +3,10 @@
 Every operation is written as SETs followed by the waits before it and its NPU_OP. Registers are sticky, so a SET whose value the register
 already holds is left out. The first SET of a register is always written, because the values that an earlier job left are unknown.
 
-Each operation is decoded again from the registers just written. What the registers cannot say is therefore an InputError
-here and never a different operation in the stream.
+Each operation is decoded again from the registers just written. An operation that the registers cannot express is therefore an InputError
+here, and never a different operation in the stream.
 
-Encoding what was decoded from a Vela stream gives the same commands per operation, in the order of the family's ``set_registers``.
+Encoding the operations of a decoded Vela stream gives the same commands per operation, in the order of the family's ``set_registers``.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class CommandSet(Struct, frozen=True):
     """One layout: the commands of one and two words by their codes, and the functions from registers to operations and back.
 
     ``kernels`` are the codes of the kernel operations, ``bases`` the operand and the number of the tile whose base a register holds;
-    ``unread`` are the codes of two-word commands that the hardware has and nothing here reads, by name.
+    ``unread`` names the codes of two-word commands of the hardware that are not read here.
     """
 
     shorts: Mapping[int, ShortRegister]

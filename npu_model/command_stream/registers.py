@@ -163,7 +163,7 @@ class MapRegisters(Struct, frozen=True):
 
 
 MAP_REGISTERS = {prefix: MapRegisters.of(prefix) for prefix in ("IFM", "IFM2", "OFM")}
-"""By the prefix of their names."""
+"""Registers of feature maps by the prefix of their names."""
 
 
 ADDRESS_BITS = 40
@@ -219,7 +219,7 @@ class RegisterFile:
         return parameter << 32 | payload
 
     def stride(self, register: LongRegister) -> int:
-        """A stride: an address's bits, of which the highest is the sign (Vela steps backwards through what MIRROR_PAD reflects).
+        """A stride: an address's bits, of which the highest is the sign. Vela steps backwards through the reflected part of a MIRROR_PAD.
 
         The parameter has 16 bits; Vela's Python core also fills the bits above 40 with the sign.
         """

@@ -1,4 +1,4 @@
-"""The files that compiled networks come in: ``*_vela.tflite``, ExecuTorch's ``.pte``, C arrays of either, and deployed forms."""
+"""The file formats of compiled networks: ``*_vela.tflite``, ExecuTorch's ``.pte``, C arrays of either, and deployed forms."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class OperatorFinder:
         self._copied = {model.tensors[one.outputs[0]].name: model.tensors[one.inputs[0]].name for one in copies}
 
     def find(self, step: CpuOperator) -> int:
-        """Index of the next operator with the code and the outputs of ``step``; InputError if there is none left."""
+        """Index of the next operator with the code and the outputs of ``step``; InputError if none is left."""
         names = tuple(binding.name for binding in step.outputs)
         sources = tuple(self._source(name) for name in names)
         for wanted in (names, sources):

@@ -1,8 +1,8 @@
 """Deployed networks: driver payloads with their constants, in a C source or in a raw ``.npz``, as firmware and ExecuTorch carry them.
 
 It reads the C sources of Edge Impulse's EON compiler, of Renesas' RUHMI and of ``export --format c``, and the ``.npz`` of ``--output-format
-raw``. Most C sources do not name inputs and outputs. Inputs are then the bytes that the stream reads before it writes them, and outputs
-those that it writes and does not read again.
+raw``. Most C sources do not name inputs and outputs. Inputs are then the bytes that the stream reads before it writes them. Outputs are the
+bytes that it writes and does not read again.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read_deployed(data: bytes) -> CompiledNetwork:
 def _constants_of(name: str, at: int, arrays: Sequence[tuple[str, bytes]], jobs: dict[str, str]) -> bytes:
     """The constants of a payload: the array that a table of jobs names, or the one of the same stem.
 
-    Else the array that is as long as what the stream reads, or long enough: the next one, or one before.
+    Otherwise the array with the length that the stream reads, or a longer one: the next array, or an earlier one.
     """
     named = dict(arrays)
     stem = name.removesuffix("_command_stream")

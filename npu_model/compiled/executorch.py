@@ -34,7 +34,7 @@ _TENSOR = struct.Struct(f"<{_DIMENSIONS}iiii")
 """Shape, bytes of an element, offset, region."""
 
 _RANK = 4
-"""Number of last dimensions that are shown. The dimensions before them are 1 for most tensors."""
+"""Number of last dimensions that are kept. The earlier dimensions are 1 for most tensors."""
 
 
 def is_executorch(data: bytes) -> bool:

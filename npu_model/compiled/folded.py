@@ -39,7 +39,7 @@ def constants(reader: RecordReader, inputs: Sequence[int], given: Sequence[str])
 
 
 def _folded(reader: RecordReader, wanted: Sequence[int], given: Sequence[str]) -> dict[int, bytes]:
-    """The values of the operands that a compiler has computed: of all possible ones, those that the network does not name."""
+    """The values of the operands that a compiler has computed: of all candidates, those that the network does not name."""
     values = known_values(reader)
     found = {index: value for index in wanted if (value := values.get(index) or _of_constant(reader, index)) is not None}
     if len(wanted) - len(given) >= len(found):

@@ -1,4 +1,4 @@
-"""Tensors outside the arena that several NPU operators of a file share: the files that are read, and those that are refused."""
+"""Tensors outside the arena that several NPU operators of a file share: which files are read, and which are refused."""
 
 from __future__ import annotations
 

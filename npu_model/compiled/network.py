@@ -75,9 +75,9 @@ STATE_TYPES = ("RESOURCE", "VARIANT")
 class CpuOperator(Noted, frozen=True):
     """An operator that runs on the CPU: its name, and the arena bindings of its non-constant operands.
 
-    A state outside the arena does not count, because the runtime keeps it elsewhere. ``reason`` says why it is there, if a compiler was
-    asked; a compiled file does not hold it. ``resource`` is the name of the resource variable that it reads or assigns, "" for other
-    operators. ``macs`` are its multiply-accumulates, which the bindings do not tell.
+    A state outside the arena does not count, because the runtime keeps it elsewhere. ``reason`` says why it is on the CPU, if a compiler
+    was asked; a compiled file does not hold it. ``resource`` is the name of the resource variable that it reads or assigns, "" for other
+    operators. ``macs`` is its multiply-accumulates, which the bindings do not show.
     """
 
     notes = ("reason",)
@@ -94,10 +94,10 @@ class CompiledNetwork(Struct, frozen=True):
     """The steps that a compiled file runs, in order, in one arena of ``arena_size`` bytes (region 1).
 
     ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays that
-    keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` says what they hold before
-    the first. ``others`` counts the model's other subgraphs: the CPU runs them, and only the model has them. ``constant_outputs`` are those
-    that no step writes; ``outputs`` are the others. ``resources`` are states that a runtime keeps outside the arena: steps on the CPU copy
-    them into it and out of it. ``nhwc`` names the inputs and outputs that are NHWC but NCHW in the user's model.
+    keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` gives their content before
+    the first inference. ``others`` counts the model's other subgraphs: the CPU runs them, and only the model has them. ``constant_outputs``
+    are those that no step writes; ``outputs`` are the others. ``resources`` are states that a runtime keeps outside the arena: steps on the
+    CPU copy them into it and out of it. ``nhwc`` names the inputs and outputs that are NHWC but NCHW in the user's model.
     """
 
     steps: tuple[Program | CpuOperator, ...]
@@ -235,7 +235,7 @@ def _require_integers(model: TfliteModel, indices: tuple[int, ...]) -> None:
 
 
 class _Stream(Struct, frozen=True):
-    """The decoded stream of an NPU operator, and the places of tensors that it reaches through their own base pointers."""
+    """The decoded stream of an NPU operator, and the addresses of tensors that it reaches through their own base pointers."""
 
     accelerator: str
     operations: tuple[Operation, ...]
@@ -246,7 +246,7 @@ class _Stream(Struct, frozen=True):
 def _stream(model: TfliteModel, operator: TfliteOperator, planned: Mapping[int, int]) -> _Stream:
     """The stream of an operator.
 
-    Its inputs and then its outputs become regions from 3 on, used or not. Such a tensor has no place in the file's plan. If it has one,
+    Its inputs and then its outputs become regions from 3 on, used or not. Such a tensor has no offset in the file's plan. If it has one,
     Vela had ``--separate-io-regions``: all inputs are then in region 3 and all outputs in region 4, each at its ``planned`` offset.
     """
     if len(operator.inputs) < _FIRST_IFM or min(operator.inputs[:_FIRST_IFM]) < 0:
@@ -305,7 +305,7 @@ def _resources(data: bytes, model: TfliteModel) -> dict[int, ResourceVariable]:
 
 
 def _places(model: TfliteModel, offsets: dict[int, int], streams: dict[int, _Stream]) -> _Places:
-    """The place of each tensor: its offset in the arena, or its own region in the NPU operators that use it."""
+    """The address of each tensor: its offset in the arena, or its own region in the NPU operators that use it."""
     found: _Places = {index: (ARENA, offset) for index, offset in offsets.items()}
     if len(model.operators) > 1:
         on_cpu = [operator for number, operator in enumerate(model.operators) if number not in streams]

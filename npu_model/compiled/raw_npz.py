@@ -20,7 +20,7 @@ _ZIP = b"PK\3\4"
 _COMMANDS = b"cmd_data.npy"
 _MOST_BYTES = 1 << 28
 _RANK = 4
-"""Number of last dimensions that are shown. The dimensions before them are 1 for most tensors."""
+"""Number of last dimensions that are kept. The earlier dimensions are 1 for most tensors."""
 
 _REGIONS = 8
 _Arrays = dict[str, NDArray[Any]]

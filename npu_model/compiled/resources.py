@@ -39,7 +39,10 @@ def handles(reader: RecordReader) -> dict[int, str]:
 
 
 def _first_contents(reader: RecordReader) -> dict[str, bytes]:
-    """The bytes that CALL_ONCE assigns to each variable; LimitError if operators compute them that are not known here."""
+    """The bytes that CALL_ONCE assigns to each variable.
+
+    LimitError if they are computed by operators that this package does not evaluate.
+    """
     found: dict[str, bytes] = {}
     for number, operator in enumerate(reader.model.operators):
         if operator.code != ONCE:
@@ -89,7 +92,7 @@ def require_whole(operator: TfliteOperator) -> None:
 
 
 def uses_resources(codes: Iterable[str]) -> bool:
-    """Whether one of the operators, by their codes, is of resource variables."""
+    """Whether one of the operators, by their codes, uses resource variables."""
     return any(code in OPERATORS for code in codes)
 
 

@@ -1,7 +1,7 @@
-"""Reads of unwritten bytes: the first byte of the arena that a compiled network reads before anything is written there.
+"""Reads of unwritten bytes: a check that a compiled network reads no byte of the arena before it is written.
 
 An operation should read only results of earlier operations, inputs and CPU operators; other bytes are garbage of an earlier job. A compiler
-that addresses a tensor wrongly mostly reads such bytes, and this shows it without running a kernel.
+that addresses a tensor wrongly usually reads such bytes. This check shows it without running a kernel.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class UnwrittenRead(Struct, frozen=True):
 def _views(flags: Flags, fm: FeatureMap) -> Iterator[Flags]:
     """The flags of the bytes of the map's elements, tile by tile; in a last brick, only its channels.
 
-    Rows, or columns, that a stride of 0 puts on one another are there once.
+    Rows or columns with a stride of 0, which share their bytes, appear once.
     """
     size = fm.dtype.bytes
     for base, _, _, all_rows, all_columns in fm.tile_boxes():
@@ -112,7 +112,7 @@ class _Arena:
 
 
 def _arena_regions(program: Program) -> frozenset[int]:
-    """The arena, and the fast scratch where it is the same memory (all of Vela's modes but Dedicated_Sram): then both have one size."""
+    """The arena, and the fast scratch if it is the same memory (all of Vela's modes but Dedicated_Sram): then both have one size."""
     arena = next((r for r in program.regions if r.role is RegionRole.ARENA), None)
     same = (r for r in program.regions if arena and r.role is RegionRole.FAST_SCRATCH and r.size == arena.size)
     return frozenset(r.index for r in (arena, *same) if r is not None)

@@ -32,7 +32,7 @@ from npu_model.weight_stream.weights import RECORD_BYTES
 from npu_model.weight_stream.work import StreamWork, stream_work
 
 PHASES = 32
-"""Words in 256 bytes of the U55: the longest burst that the AXI_LIMIT registers know, so that phases tell every alignment."""
+"""Words in 256 bytes of the U55, the longest burst that the AXI_LIMIT registers know, so that phases describe every alignment."""
 
 
 class Read(Struct, frozen=True):
@@ -46,7 +46,7 @@ class Read(Struct, frozen=True):
 class MacStep(Struct, frozen=True):
     """One MAC step: the IFM blocks to fetch first (none if still buffered), the weights, and the MAC cycles.
 
-    ``continues`` says that it is a further part of the step before, in the same slot of the input buffer.
+    ``continues`` says that it is a further part of the previous step, in the same slot of the input buffer.
     """
 
     fetches: tuple[Read, ...]
@@ -68,7 +68,7 @@ class BlockJob(Struct, frozen=True):
 class _Pass(Struct, frozen=True):
     """A step of all blocks of one depth: sub-kernel, IFM channels, OFM channels, its reads of weights, decoder cycles (None: unknown).
 
-    ``fetches`` says that it is the first one of its IFM channels and sub-kernel.
+    ``fetches`` says that it is the first step of its IFM channels and sub-kernel.
     """
 
     part: SubKernel
@@ -80,7 +80,7 @@ class _Pass(Struct, frozen=True):
 
 
 class _Depth(Struct, frozen=True):
-    """Work common to the blocks of channels ``c0`` to ``c1`` at any place: their steps, and the scales that they need first."""
+    """Work common to the blocks of channels ``c0`` to ``c1`` at any position: their steps, and the scales that they need first."""
 
     c0: int
     c1: int
@@ -127,7 +127,7 @@ class _Blocks:
             yield known[like]
 
     def _areas(self, ofm_box: Box) -> Areas:
-        """The areas that an OFM block reads: both operands, or the IFM behind each sub-kernel for the first IFM depth block."""
+        """The areas that an OFM block reads: both operands, or the IFM under each sub-kernel for the first IFM depth block."""
         op = self._op
         channels = ifm_channel_steps(op, ofm_box)[0]
         if op.kind is not OperationKind.ELEMENTWISE:
@@ -136,12 +136,12 @@ class _Blocks:
         return [(op.ifm, first)] if op.ifm2 is None else [(op.ifm, first), (op.ifm2, ifm2_box(op.ifm2.shape, ofm_box))]
 
     def _likeness(self, ofm_box: Box, areas: Areas) -> object:
-        """The facts of a place that decide the work of its OFM block: columns with equal facts do equal work."""
+        """The facts of a position that decide the work of its OFM block: columns with equal facts do equal work."""
         reads = tuple([(box.y1 - box.y0, box.x1 - box.x0, placement(feature_map, box, self._word)) for feature_map, box in areas])
         return ofm_box.y1 - ofm_box.y0, ofm_box.x1 - ofm_box.x0, placement(self._op.ofm, ofm_box, self._word), reads
 
     def _column(self, place: tuple[int, int, int, int], *, is_kept: bool) -> tuple[BlockJob, ...]:
-        """The jobs at one place; ``is_kept`` says that the first one needs the IFM of the block before."""
+        """The jobs at one position; ``is_kept`` says that the first one needs the same IFM as the previous block."""
         jobs, fetches = [], Fetches()
         for depth in self._depths:
             ofm_box = Box(*place, depth.c0, depth.c1)
@@ -193,7 +193,7 @@ class _Blocks:
         return _Depth(ofm_box.c0, ofm_box.c1, tuple(passes), self._scale_reads(ofm_box))
 
     def _parts_of_step(self, part: SubKernel, channels: tuple[int, int], depth: int, share: WeightShare) -> list[tuple[int, WeightShare]]:
-        """A step as the weight buffer's slots make it: OFM channels and weights of each part, all in one if they fit."""
+        """A step, split to fit the weight buffer's slots: OFM channels and weights of each part, all in one if they fit."""
         op = self._op
         if op.kind is not OperationKind.CONV_2D:
             return [(depth, share)]
@@ -229,7 +229,7 @@ class _Blocks:
 def like_jobs(
     op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING, work: tuple[DecoderWork, ...] = ()
 ) -> tuple[BlockJob, ...]:
-    """As :func:`block_jobs`, but blocks with equal work share one job, which has the first block's box."""
+    """Like :func:`block_jobs`, but blocks with equal work share one job, which has the first block's box."""
     return tuple(job for column in _Blocks(op, accelerator, timing, work).columns() for job in column)
 
 

@@ -22,7 +22,7 @@ CYCLES_PER_UBLOCK_STEP = 4
 
 
 def ofm_ublock(op: KernelOperation, accelerator: Accelerator) -> Shape3D:
-    """The ublock that the operation is processed in.
+    """The ublock in which the operation is processed.
 
     With 2 x 2 ublocks, convolutions of one OFM row, an even width and a window of one row use 1 x 4 (Vela, Regor).
     """
@@ -56,7 +56,7 @@ def mac_cycles(  # noqa: PLR0913  # a block of a kernel
 ) -> int:
     """MAC cycles of one step: one sub-kernel of ``taps`` over one IFM block of ``ifm_channels`` for one OFM ``block``.
 
-    ``decoding`` are the weight decoder's cycles for the step if its stream is known: the step takes at least as long, and w below is 0 for
+    ``decoding`` is the weight decoder's cycles for the step if its stream is known: the step takes at least as long, and w below is 0 for
     convolutions of 8 bits. Depthwise and 16-bit steps have few weights, so the decoder cannot explain w, which stays.
 
     With n = taps, s = ublocks in height x width, d = ublocks in depth of each core, w = 4 * ublock depth (weight decoder):
@@ -115,7 +115,10 @@ def mac_pace(
     *,
     is_known: bool = False,
 ) -> MacPace:
-    """The part of :func:`mac_cycles` that holds for any block; ``is_known`` says that the weight decoder's cycles are counted apart."""
+    """The part of :func:`mac_cycles` that holds for any block.
+
+    ``is_known`` says that the weight decoder's cycles are counted separately.
+    """
     if op.kind is OperationKind.ELEMENTWISE:
         return MacPace(0, 0, 0)
     size = op.ifm.dtype.bytes
@@ -188,5 +191,5 @@ def output_elements(block: Shape3D, accelerator: Accelerator) -> int:
 
 
 def output_cycles(op: KernelOperation, accelerator: Accelerator, elements: int, timing: TimingParameters = DEFAULT_TIMING) -> int:
-    """Output-unit (AO) cycles of a block of so many :func:`output_elements`."""
+    """Output-unit (AO) cycles of a block with ``elements`` :func:`output_elements`."""
     return timing.output_start_cycles + ceil(output_rate(op, accelerator, timing) * elements)

@@ -1,7 +1,7 @@
-"""The work of an Ethos-U85's kernels in time: a chain of kernels is one, whose OFM blocks pass all of its members.
+"""The work of an Ethos-U85's kernels in time: a chain of kernels counts as one, and its OFM blocks pass all of its members.
 
 Cycles follow published launches on 256 MACs, not Vela's estimate. A microblock takes a cycle for each tap and 64 bits of the IFM's
-channels. The output unit takes its table's cycles for every member of a chain. The accelerator's data say what is a fit.
+channels. The output unit takes its table's cycles for every member of a chain. The accelerator's data file marks the fitted numbers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TimedProgram(Struct, frozen=True):
 
 
 def deep_mac_cycles(op: KernelOperation, device: Accelerator, box: Box, channels: int) -> int:
-    """Cycles in which the array multiplies, of one OFM block with so many channels of its IFM."""
+    """Cycles in which the array multiplies, for one OFM block with the given channels of its IFM."""
     if op.kind in (OperationKind.ELEMENTWISE, OperationKind.RESIZE):
         return 0
     ublock, shape, taps = ofm_ublock_of(op, device), box.shape, op.kernel.elements
@@ -95,7 +95,7 @@ class _Chain:
         return (Read(ranges[0].region, (end - begin,), (ranges[0].start // self._word + begin) % PHASES),)
 
     def _steps(self, block: DeepBlock, operands: tuple[Read, ...]) -> Iterator[MacStep]:
-        """The steps of a block; the ``operands`` of the other members come with the last one."""
+        """The steps of a block; the ``operands`` of the other members come with the last step."""
         op, box, depth = self._first, block.box, self._first.ofm.shape.depth
         widths = [step.c1 - step.c0 for step in block.steps] if reduces_depth(op) else [1]
         whole, ends = sum(widths), pairwise(accumulate(widths, initial=0))

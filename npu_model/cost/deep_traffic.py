@@ -1,9 +1,9 @@
 """Traffic of an Ethos-U85's kernels: the runs of 16-byte beats that each OFM block reads and writes.
 
-Rules found from the beat counters of the published inferences, which they reproduce exactly: Writes are as on the U55. Weights and scales
-are read once for each place of OFM blocks. A window is read in strips of 8 columns over its full height. Elementwise operands in NHWC are
-cut at 16 channels. A resize reads two rows of the IFM for each row of the OFM. The input buffer keeps up to four IFM blocks for the next
-OFM block at a place, which takes them in the opposite order. :func:`unmet` names the kernels that no point covers.
+The rules were found from the beat counters of the published inferences, which they reproduce exactly: Writes are as on the U55. Weights and
+scales are read once for each position of OFM blocks. A window is read in strips of 8 columns over its full height. Elementwise operands in
+NHWC are cut at 16 channels. A resize reads two rows of the IFM for each row of the OFM. The input buffer keeps up to four IFM blocks for
+the next OFM block at a position, which takes them in the opposite order. :func:`unmet` names the kernels that no point covers.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from npu_model.shapes import ceil_div
 from npu_model.weight_stream.deep_order import ifm_block_depth
 
 KEPT_BLOCKS = 4
-"""IFM blocks that the input buffer keeps. A fit: one network (an anomaly detector, on 128 and 256 MACs) has kernels of five of them."""
+"""IFM blocks that the input buffer keeps. It is a fit: five kernels of one network (an anomaly detector, on 128 and 256 MACs) decide it."""
 
 STRIP = 8
-"""Taps of the dilated window that a strip has at most, along a row."""
+"""The most taps of the dilated window in a strip, along a row."""
 
 
 Reads = tuple[tuple[int, Runs], ...]
@@ -54,7 +54,7 @@ class DeepStep(Struct, frozen=True):
 class DeepBlock(Struct, frozen=True):
     """One OFM block: its steps, a part of the IFM's channels each, and the beats that it writes.
 
-    The first one of a place reads the ``streams`` of weights and scales for all of them.
+    The first block of a position reads the ``streams`` of weights and scales for all of them.
     """
 
     box: Box
@@ -64,12 +64,12 @@ class DeepBlock(Struct, frozen=True):
 
     @property
     def fetches(self) -> Reads:
-        """The beats that it reads of the operands."""
+        """The beats that the block reads of the operands."""
         return tuple(read for step in self.steps for read in step.fetches)
 
 
 def depth_step(op: KernelOperation, device: Accelerator) -> int:
-    """IFM channels of an IFM block: all that the OFM block has, or those that are summed at a time."""
+    """IFM channels of an IFM block: all channels of the OFM block, or those that are summed at a time."""
     if not reduces_depth(op):
         return op.block.depth
     depth, sparse = ofm_ublock_of(op, device).depth, op.modes.sparse_weights
@@ -103,7 +103,7 @@ def _operand_runs(fm: FeatureMap, box: Box, word: int) -> Runs:
 
 
 def _resize_reads(op: KernelOperation, box: Box, word: int) -> Iterator[Runs]:
-    """Two rows for each of the OFM, one before and one after its place."""
+    """Two rows for each OFM row, one before and one after its position."""
     resize, ifm = op.modes.resize, op.ifm.shape
     if resize is None:
         return
@@ -118,7 +118,7 @@ def _resize_reads(op: KernelOperation, box: Box, word: int) -> Iterator[Runs]:
 
 
 def _stored(op: KernelOperation, box: Box) -> Box:
-    """An OFM block where memory has it: in another order of axes, or backwards along one."""
+    """An OFM block at its address in memory: in another order of axes, or backwards along one."""
     spans = [[box.y0, box.y1], [box.x0, box.x1], [box.c0, box.c1]]
     axis = op.modes.reverse.axis
     if axis is not None:
@@ -143,7 +143,7 @@ class _Kernel:
         return fm is not None and fm.storage is MapStorage.TILES
 
     def _steps(self, box: Box, number: int) -> Iterator[DeepStep]:
-        """The steps of a block; ``number`` blocks came before it at its place.
+        """The steps of a block; ``number`` blocks came before it at its position.
 
         IFM blocks are taken upwards and downwards in turn, so that the last ones of a block are the first ones of the next and are kept.
         """
@@ -156,7 +156,7 @@ class _Kernel:
             yield DeepStep(c0, c1, () if place < kept else tuple(self._window_reads(box, (c0, c1))))
 
     def _own_reads(self, box: Box, channels: tuple[int, int]) -> Iterator[tuple[int, Runs]]:
-        """The runs that a block reads whose channels need their own alone."""
+        """The runs that a block reads if its channels need only their own."""
         op = self._op
         if op.kind is OperationKind.ELEMENTWISE:
             for fm in (op.ifm, op.ifm2):
@@ -217,7 +217,7 @@ def deep_beats(op: KernelOperation, device: Accelerator) -> Iterator[tuple[int, 
 
 
 def _unmet(op: KernelOperation, device: Accelerator) -> Iterator[tuple[bool, str]]:
-    """Kinds of kernels without a published point, and whether this is one."""
+    """Kinds of kernels without a published point, each with its test."""
     deep = reduces_depth(op) and op.ofm.shape.depth > op.block.depth
     parts = len(_strips(op)) > 1 or op.kernel.dilated_height > STRIP
     yield deep and parts, "a window of several sub-kernels with several OFM blocks in depth (one layer of one network bears the rule)"

@@ -29,7 +29,7 @@ _ADDRESSES = 1 << 40
 """Size of a stream's address space. Strides are taken modulo it, so that no number in the core is negative."""
 
 LARGEST_WORD = 16
-"""Bytes of the widest port: only the place of an address inside such a word counts."""
+"""Bytes of the widest port: an address counts only by its position inside such a word."""
 
 
 def _map(feature_map: FeatureMap | None) -> tuple[int, ...]:
@@ -65,10 +65,10 @@ def _kind(op: KernelOperation) -> int:
 
 
 def _pace(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> tuple[int, ...]:
-    """The numbers from which the core works out :func:`npu_model.cost.cycles.mac_pace`.
+    """The numbers from which the core computes :func:`npu_model.cost.cycles.mac_pace`.
 
-    They are its case, the decoder's floor, bytes of an element, passes of pooling, floor of pooling, delay of depthwise, half of
-    pooling and fill of pooling.
+    They are its case, the decoder's floor, bytes of an element, passes of pooling, floor of pooling, delay of depthwise, half of pooling
+    and fill of pooling.
     """
     size, kind = op.ifm.dtype.bytes, op.kind
     if kind is OperationKind.ELEMENTWISE:
@@ -93,7 +93,7 @@ def flat_operation(
 ) -> array[int]:
     """The row of an operation; ``is_known`` says that the decoder's work for its streams is given too.
 
-    Of the places of constants what is left modulo ``modulus`` bytes counts: the alignment of their transactions, or inside a word.
+    Addresses of constants count modulo ``modulus`` bytes: for the alignment of their transactions, or inside a word.
     """
     ofm, block, kernel, padding, ublock = op.ofm.shape, op.block, op.kernel, op.padding, ofm_ublock(op, accelerator)
     rate, divisor = output_rate(op, accelerator, timing).as_integer_ratio()
@@ -124,7 +124,7 @@ def flat_operation(
 
 @lru_cache(maxsize=1024)
 def flat_decoding(work: tuple[DecoderWork, ...]) -> array[int]:
-    """The decoder's work: of each core the bits and then the turns up to the end of each step."""
+    """The decoder's work: for each core the bits and then the turns up to the end of each step."""
     if not work:
         return _NO_WORK
     return array("q", chain.from_iterable(chain(core.bits, core.turns) for core in work))

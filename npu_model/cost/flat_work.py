@@ -57,7 +57,7 @@ class _FlatJobs:
         return [len(pairs) // 2, *pairs]
 
     def reads(self, reads: tuple[Read, ...]) -> int:
-        """The place of some reads, 0 for none."""
+        """The position of some reads, 0 for none."""
         if reads not in self._reads:
             self._reads[reads] = len(self.flat)
             self.flat.append(len(reads))
@@ -66,7 +66,7 @@ class _FlatJobs:
         return self._reads[reads]
 
     def job(self, job: BlockJob) -> int:
-        """The place of a job."""
+        """The position of a job."""
         writes = len(self.flat)
         self.flat.extend(self.runs(job.writes))
         scales = self.reads(job.scales)
@@ -77,7 +77,7 @@ class _FlatJobs:
 
 
 def flat_jobs(jobs: Sequence[BlockJob]) -> memoryview:
-    """Jobs as the compiled replay takes them. No step of them goes on in the slot of the one before."""
+    """Jobs in the compiled replay's form. None of their steps continues in the previous step's slot."""
     made, places = _FlatJobs(), list[int]()
     columns: dict[object, int] = {}
     for job in jobs:
@@ -91,7 +91,7 @@ def flat_jobs(jobs: Sequence[BlockJob]) -> memoryview:
 
 
 class _FlatWork:
-    """The flat work of an operation's blocks, as `npu_model/native/block_work.c` writes it. Each place is summed once."""
+    """The flat work of an operation's blocks, as `npu_model/native/block_work.c` writes it. Each position is summed once."""
 
     def __init__(self, flat: Sequence[int]) -> None:
         self._flat = flat
@@ -111,7 +111,7 @@ class _FlatWork:
         return MovedWords(dict(fetched), dict(weights), written)
 
     def _add(self, found: Counter[int], place: int, times: int) -> None:
-        """Add the reads at a place, in so many blocks."""
+        """Add the reads at a position, in a number of blocks."""
         if place not in self._reads:
             self._reads[place] = self._reads_at(place)
         for region, words in self._reads[place]:
@@ -127,7 +127,7 @@ class _FlatWork:
         return found
 
     def _run_words(self, place: int) -> tuple[int, int]:
-        """The words of the runs at a place, which are pairs of how often and how many, and the place behind them."""
+        """The words of the runs at a position, which are pairs of (how often, how many), and the position after them."""
         end = place + 1 + 2 * self._flat[place]
         pairs = self._flat[place + 1 : end]
         return sum([times * words for times, words in zip(pairs[::2], pairs[1::2], strict=True)]), end

@@ -1,7 +1,7 @@
 """MAC activity: the cycles in which the MAC array multiplies, as the PMU of silicon counts them.
 
-A step may take longer: the weight decoder, the accumulators of the kernel step before, or a pool that fills hold the array up. Public
-counters of an Ethos-U55 with 256 MACs have both counts for fully connected kernels (docs/pmu.md).
+A step may take longer: the weight decoder, the previous kernel step's accumulators, or a filling pool hold the array up. Public counters of
+an Ethos-U55 with 256 MACs have both counts for fully connected kernels (docs/pmu.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DOT_PRODUCT_CHANNELS = 8
 
 
 class MacActivity(Struct, frozen=True):
-    """Cycles in which the array is active, and the part of them in which its dot products are (0 except for convolutions)."""
+    """Cycles in which the array is active, and the part of them in which its dot products are active (0 except for convolutions)."""
 
     active: int
     dot_products: int
@@ -70,7 +70,7 @@ _OWN = {"u85": _deep_activity}
 
 
 def mac_activity(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> MacActivity:
-    """The activity of a kernel operation: of each of its OFM blocks, IFM blocks and sub-kernels."""
+    """The activity of a kernel operation, over all of its OFM blocks, IFM blocks and sub-kernels."""
     if op.kind is OperationKind.ELEMENTWISE:
         return NO_ACTIVITY
     own = _OWN.get(accelerator.commands)

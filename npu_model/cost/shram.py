@@ -1,4 +1,4 @@
-"""The shared buffer (SHRAM): the IFM block that an OFM block needs, and the places of its buffers if they fit."""
+"""The shared buffer (SHRAM): the IFM block that an OFM block needs, and the positions of its buffers if they fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from npu_model.program import (
 from npu_model.shapes import Shape3D, ceil_div, round_up
 
 _NATIVE = native("npu_model")
-"""Compiled: partitions for many blocks; None if it is not built."""
+"""The compiled partitions for many blocks; None if they are not built."""
 
 BANK_BYTES = 1024
 """Bytes of one SHRAM bank (Vela 5.2.0 ``shram_bank_size``)."""
@@ -37,9 +37,9 @@ _ACCUMULATOR_BITS = {AccumulatorFormat.INT32: 32, AccumulatorFormat.INT40: 40, A
 class BlockQuery(Struct, frozen=True):
     """Facts of an operation that decide which blocks fit.
 
-    ``ofm`` is the shape that the operation writes (a stripe's, if it is striped), ``ifm_depth`` the channels that it reads.
-    ``pool`` and ``elementwise`` are set for their kinds alone. ``scalar`` says that the second operand is a
-    register (IFM2_SCALAR), so that it takes no buffer. InputError if ``ifm_bits`` is not 8, 16 or 32.
+    ``ofm`` is the shape that the operation writes (a stripe's, if it is striped), ``ifm_depth`` the channels that it reads. ``pool`` and
+    ``elementwise`` are set only for their kinds. ``scalar`` says that the second operand is a register (IFM2_SCALAR), so that it takes no
+    buffer. InputError if ``ifm_bits`` is not 8, 16 or 32.
     """
 
     kind: OperationKind
@@ -113,7 +113,7 @@ def _ifm_side(ofm: int, stride: int, dilated: int, upscale: Upscale, ublock: int
 def ifm_block(query: BlockQuery, block: Shape3D, accelerator: Accelerator) -> Shape3D:
     """The IFM block that the buffer holds for one OFM block, in elements.
 
-    Height and width are what one sub-kernel (8 x 8 at most) reads, in whole ublocks; the depth is the OFM block's for
+    Height and width are the elements that one sub-kernel (8 x 8 at most) reads, in whole ublocks; the depth is the OFM block's for
     equal-depth operations, else one IFM depth block. Source: Vela 5.2.0 ``architecture_allocator.py``.
 
     >>> from npu_model.accelerator import accelerator
@@ -224,7 +224,7 @@ def flat_query(query: BlockQuery, accelerator: Accelerator) -> array[int]:
 
 
 class ShramQuery:
-    """The query of :func:`shram_partition` for many blocks, given as heights, widths and depths in turns."""
+    """The query of :func:`shram_partition` for many blocks, given as heights, widths and depths in turn."""
 
     def __init__(self, query: BlockQuery, accelerator: Accelerator) -> None:
         self._query = query

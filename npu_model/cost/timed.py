@@ -37,7 +37,7 @@ def unmet_beats(op: KernelOperation, device: Accelerator) -> str:
 
 
 def kernel_beats(op: KernelOperation, device: Accelerator) -> Beats:
-    """Region, beats read and beats written of everything that a kernel moves, the commands apart."""
+    """Region, beats read and beats written for everything that a kernel moves, except for the commands."""
     return _COUNTERS[device.commands](op, device)
 
 

@@ -1,8 +1,8 @@
 """Traffic: the runs of data beats that moving a box of a feature map takes.
 
-A beat is one data word of the port. Rules found from the FVP's beat counters, which they reproduce exactly: The NPU moves one row at a
-time, and NHCWB16 in whole bricks of 16 channels. An NHWC row is one run if its pixels are dense, else one run per pixel. Writes are also
-cut at every 16 channels. A run touches every beat that it overlaps.
+A beat is one data word of the port. The rules were found from the FVP's beat counters, which they reproduce exactly: The NPU moves one row
+at a time, and NHCWB16 in whole bricks of 16 channels. An NHWC row is one run if its pixels are dense, else one run per pixel. Writes are
+also cut at every 16 channels. A run touches every beat that it overlaps.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def _is_in_one_tile(feature_map: FeatureMap, box: Box) -> bool:
 
 
 def placement(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> tuple[int, ...]:
-    """Facts of its place that the runs of ``box`` depend on: boxes equal in these, in shape and in channels have equal runs.
+    """Facts of the position of ``box`` that decide its runs: boxes with equal facts, shapes and channels have equal runs.
 
-    Bricks have none. If rows start on words, or the box is in one tile, the fact is the place of the first pixel in its word. Otherwise it
-    is the box's corner.
+    Bricks have none. If rows start on words, or the box is in one tile, the fact is the position of the first pixel in its word. Otherwise
+    it is the box's corner.
     """
     if feature_map.layout is Layout.NHCWB16:
         return ()
@@ -102,7 +102,7 @@ def read_starts(feature_map: FeatureMap, box: Box) -> tuple[int, ...]:
 def write_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES, cores: int = 1) -> Runs:
     """Runs that write ``box`` over a port of ``word`` bytes; none for an empty box.
 
-    Each of the ``cores`` has 16 channels of a pixel at a time, side by side: two cores write 32 in one run (an Ethos-U65 with 512 MACs).
+    Each of the ``cores`` has 16 adjacent channels of a pixel at a time: two cores write 32 in one run (an Ethos-U65 with 512 MACs).
     """
     if box.is_empty:
         return ()

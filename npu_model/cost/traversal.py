@@ -50,7 +50,7 @@ class SubKernel(Struct, frozen=True):
 
 
 def _pieces(extent: int, side: int) -> list[tuple[int, int]]:
-    """Starts and ends of the pieces of ``side`` that ``extent`` is cut into, the last of which may be smaller."""
+    """Starts and ends of the parts of ``side`` into which ``extent`` is cut; the last part may be smaller."""
     return [(start, min(extent, start + side)) for start in range(0, extent, side)]
 
 
@@ -89,7 +89,7 @@ def reduces_depth(op: KernelOperation) -> bool:
 
 
 def ifm_channel_steps(op: KernelOperation, ofm_box: Box) -> tuple[tuple[int, int], ...]:
-    """Channel ranges of the IFM blocks behind one OFM block, in order: one per IFM depth block, else the OFM block's own."""
+    """Channel ranges of the IFM blocks for one OFM block, in order: one per IFM depth block, else the OFM block's own."""
     depth = op.ifm.shape.depth
     if not reduces_depth(op):
         return ((min(ofm_box.c0, depth - 1), min(ofm_box.c1, depth)),)
@@ -98,7 +98,7 @@ def ifm_channel_steps(op: KernelOperation, ofm_box: Box) -> tuple[tuple[int, int
 
 
 def window_reach(first: int, last: int, stride: int, pad: int, taps: int, extent: int, upscale: Upscale) -> tuple[int, int]:  # noqa: PLR0913  # a window along one axis
-    """IFM rows (or columns) behind OFM rows ``first`` to ``last`` (exclusive), clipped to the IFM."""
+    """IFM rows (or columns) for OFM rows ``first`` to ``last`` (exclusive), clipped to the IFM."""
     low, high = first * stride - pad, (last - 1) * stride - pad + taps
     if upscale is not Upscale.NONE:
         low, high = low // 2, ceil_div(high, 2)
@@ -106,7 +106,7 @@ def window_reach(first: int, last: int, stride: int, pad: int, taps: int, extent
 
 
 def ifm_box(op: KernelOperation, ofm_box: Box, part: SubKernel, channels: tuple[int, int]) -> Box:
-    """The box of the IFM that one pass reads for one OFM block; empty where the window lies in the padding."""
+    """The box of the IFM that one pass reads for one OFM block; empty if the window lies in the padding."""
     kernel, ifm = op.kernel, op.ifm.shape
     rows = (part.height - 1) * kernel.dilation_y + 1
     columns = (part.width - 1) * kernel.dilation_x + 1
@@ -127,8 +127,8 @@ def ifm2_box(shape: Shape3D, ofm_box: Box) -> Box:
 def keeps_ifm(op: KernelOperation, passes: int, timing: TimingParameters = DEFAULT_TIMING) -> bool:
     """Whether the IFM of one OFM block still lies in the input buffer for the next block of the same rows and columns.
 
-    It does if the block needed no more fetches than the double buffer holds and the window is one sub-kernel: the next
-    OFM block, deeper in the same place, then reads nothing. Undocumented; found from the AXI0 read beats of the FVP,
-    which it reproduces exactly on the calibration points. ``passes`` counts the fetches of one OFM block.
+    It does if the block needed no more fetches than the double buffer holds and the window is one sub-kernel. The next OFM block, deeper at
+    the same position, then reads nothing. The rule is undocumented. It was found from the AXI0 read beats of the FVP, which it reproduces
+    exactly on the calibration points. ``passes`` counts the fetches of one OFM block.
     """
     return reduces_depth(op) and passes <= timing.kept_ifm_blocks and len(sub_kernels(op)) == 1

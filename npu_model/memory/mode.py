@@ -37,7 +37,7 @@ class MemoryMode(Struct, frozen=True):
 
     @property
     def used_ports(self) -> tuple[int, ...]:
-        """The ports that something is stored behind, in ascending order."""
+        """The ports that lead to a storage area, in ascending order."""
         return tuple(sorted({self.const_port, self.arena_port, self.cache_port}))
 
     def system(self, name: str, clock_hz: int, memories: dict[int, Memory]) -> MemorySystem:

@@ -1,4 +1,4 @@
-"""Memory modes with an outer arena (Dedicated_Sram): their memory system as a schedule has it, and what lives in the outer memory."""
+"""Memory modes with an outer arena (Dedicated_Sram): their memory system in a schedule, and the tensors in the outer memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def has_outer_arena(system: MemorySystem) -> bool:
 
 
 def as_scheduled(system: MemorySystem) -> MemorySystem:
-    """The memory system as our schedules have it: the memory mode's fast scratch becomes the arena. Otherwise unchanged."""
+    """The memory system of our schedules: the memory mode's fast scratch becomes the arena. Other systems are unchanged."""
     if not has_outer_arena(system):
         return system
     ports = list(system.region_ports)

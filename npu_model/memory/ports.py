@@ -1,4 +1,4 @@
-"""The ports of an accelerator in a memory system: how many paths lead to each memory, and the adapters of the published runs."""
+"""The ports of an accelerator in a memory system: the number of paths to each memory, and the adapters of the published runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _widened(memory: Memory, ports: int) -> Memory:
 
 
 def through_ports(npu: Accelerator, system: MemorySystem) -> MemorySystem:
-    """The memory system with as many paths to each memory as the accelerator has ports of its kind."""
+    """The memory system with a path to each memory for every port of its kind that the accelerator has."""
     if npu.sram_ports == npu.ext_ports == 1:
         return system
     sram, ext = system.ports

@@ -16,11 +16,14 @@ DRIVER_BURST_BYTES = 64
 """Largest transaction of the NPU: the core driver's default for the AXI_LIMIT registers (max_beats 64 B)."""
 
 DRIVER_BURST_BEATS = 8
-"""The same in beats of the U55, whose data word has 8 bytes; the U65's, of 16, are as many: its transactions have up to 128 bytes."""
+"""The same in beats.
+
+The U55's data word has 8 bytes. The U65's has 16, and its transactions of up to 128 bytes have the same number of beats.
+"""
 
 NPU_MAX_READS = 32
 NPU_MAX_WRITES = 16
-"""Outstanding transactions that the U55's AXI_LIMIT registers allow at most (core driver)."""
+"""The most outstanding transactions that the U55's AXI_LIMIT registers permit (core driver)."""
 
 _MAX_CYCLES = 1_000_000
 _MAX_OUTSTANDING = 4096
@@ -59,11 +62,10 @@ class Pulse(Struct, frozen=True):
 class Memory(Struct, frozen=True):
     """One memory as an AXI port sees it.
 
-    A data word is as wide as the port (8 bytes on the U55) and takes ``cycles_per_word`` cycles; with ``shared``
-    reads and writes share one data path, else each direction has its own. Latencies are cycles from the acceptance
-    of a transaction to its first data word (reads), or from its last data word to its response (writes).
-    ``max_reads`` and ``max_writes`` bound the outstanding transactions of at most ``burst_bytes`` each; 0 means no
-    bound. InputError for a value that no memory has, as a schedule file may hold one.
+    A data word is as wide as the port (8 bytes on the U55) and takes ``cycles_per_word`` cycles; with ``shared`` reads and writes share one
+    data path, else each direction has its own. Latencies are cycles from the acceptance of a transaction to its first data word (reads), or
+    from its last data word to its response (writes). ``max_reads`` and ``max_writes`` bound the outstanding transactions of at most
+    ``burst_bytes`` each; 0 means no bound. InputError for a value that no memory has, because a schedule file may hold any.
     """
 
     name: str
@@ -87,22 +89,25 @@ class Memory(Struct, frozen=True):
             raise InputError(f"cycles_per_word of memory {shown(self.name)} is out of range: give a ratio above 0, up to {_MAX_CYCLES}.")
 
     def burst_words(self, word_bytes: int, ifm_divisor: int = 0) -> int:
-        """Words of its longest transaction through a port of so many bytes; with a divisor the IFM's, a part of the default burst."""
+        """Words of the memory's longest transaction through a port of the given bytes.
+
+        With a divisor it is the IFM's transaction, a part of the default burst.
+        """
         words = self.burst_bytes // word_bytes
         return max(1, min(words, DRIVER_BURST_BEATS) // ifm_divisor if ifm_divisor else words)
 
     @property
     def writable(self) -> bool:
-        """Whether the NPU can write it: Vela's OnChipFlash and OffChipFlash are read alone."""
+        """Whether the NPU can write it: Vela's OnChipFlash and OffChipFlash are read-only."""
         return not self.name.endswith("Flash")
 
 
 class MemorySystem(Struct, frozen=True):
-    """The two AXI ports' memories and which port each base-pointer region is reached through.
+    """The two AXI ports' memories, and the port of each base-pointer region.
 
-    ``name`` says where the values are from (system config, memory mode, timing-adapter profile). ``region_ports[i]``
-    is AXI0 or AXI1 for region ``i``; ``command_port`` is the port that the command stream is fetched through.
-    InputError for what no system has, as a schedule file may hold it.
+    ``name`` gives the source of the values (system config, memory mode, timing-adapter profile). ``region_ports[i]`` is AXI0 or AXI1 for
+    region ``i``; ``command_port`` is the port of the command stream's fetch. InputError for a system that cannot exist, because a schedule
+    file may hold any.
     """
 
     name: str

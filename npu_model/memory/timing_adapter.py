@@ -120,11 +120,10 @@ def _adapter(table: dict[str, Any], key: str) -> TimingAdapter:
 
 
 def parse_profile(name: str, text: str) -> TimingProfile:
-    """The profile that a TOML text describes; ``name`` is what reports call it.
+    """The profile that a TOML text describes; ``name`` is its name in reports.
 
-    Keys: ``clock_hz``, ``burst_bytes`` (the driver's AXI burst: 64, 128 or 256), ``shared_data_path``, a table ``[memory_mode]``
-    with Vela's three keys, and tables ``[sram]`` and ``[ext]`` with the adapter's parameters under Arm's names.
-    InputError names what is wrong.
+    Keys: ``clock_hz``, ``burst_bytes`` (the driver's AXI burst: 64, 128 or 256), ``shared_data_path``, a table ``[memory_mode]`` with
+    Vela's three keys, and tables ``[sram]`` and ``[ext]`` with the adapter's parameters under Arm's names. InputError names the fault.
     """
     table = parse_toml(text, "The timing-adapter profile", "write key = value lines")
     _expect("The top level", table, ("clock_hz", "burst_bytes", "shared_data_path", "memory_mode", "sram", "ext"))

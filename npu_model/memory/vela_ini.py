@@ -62,11 +62,11 @@ _REFERENCE = re.compile(r"%(?:%|\((\w[^()]*)\)s)?")
 
 
 def _expanded(section: str, values: dict[str, str]) -> dict[str, str]:
-    """The values with the others that they refer to as ``%(key)s``, as configparser expands them.
+    """The values with all references ``%(key)s`` expanded, as configparser does it.
 
-    Every key is expanded once. Configparser, which Vela uses, expands again what is referred to again: what it would read for one key is
-    bounded by :data:`_MAX_EXPANDED` characters, as a few hundred bytes of references to references keep it busy for hours.
-    InputError names a key that refers to itself, to one that is not there, or to too much.
+    Every key is expanded once. Configparser, which Vela uses, expands a key at every reference. Its work for one key is limited to
+    :data:`_MAX_EXPANDED` characters, because a few hundred bytes of references to references keep it busy for hours. InputError names a key
+    that refers to itself, to a missing key, or to too much.
     """
     done: dict[str, tuple[str, int]] = {}
 
@@ -99,7 +99,7 @@ def _expanded(section: str, values: dict[str, str]) -> dict[str, str]:
 
 
 class _Section:
-    """One section with what it inherits: the section's own value wins over its parent's."""
+    """One section with its inherited keys: the section's own value wins over its parent's."""
 
     def __init__(self, parser: configparser.RawConfigParser, prefix: str, name: str, option: str) -> None:
         if not parser.has_section(prefix + name):
@@ -184,12 +184,12 @@ def _memory_mode(section: _Section) -> MemoryMode:
 def memory_system(text: str, system_config: str = DEFAULT_SYSTEM_CONFIG, memory_mode: str = DEFAULT_MEMORY_MODE) -> MemorySystem:
     """The memory system that ``system_config`` and ``memory_mode`` of a ``vela.ini`` describe, as a U55 sees it.
 
-    A clock scale of 1/n becomes n cycles per bus word, exactly; above 1 it is 1, as a port moves one word a cycle. Reads and
-    writes share the memory, as Vela counts them. Transactions and their outstanding number are the NPU's own (64 bytes, 32
-    reads, 16 writes): Vela's ``burst_length`` (a hint at how short transfers waste bandwidth, which the simulator counts beat by
-    beat) is checked and, like ``max_reads`` and ``max_writes`` (which Vela heeds for the U85 alone), left to Vela's estimator. A
-    missing key is an InputError, as are unknown names, malformed values and an arena in flash. Keys of other NPUs
-    (``ports_used``: a U55 has one port per memory) and unknown ones do not matter.
+    A clock scale of 1/n becomes n cycles per bus word, exactly; above 1 it is 1, because a port moves one word a cycle. Reads and writes
+    share the memory, as Vela counts them. Transactions and their outstanding number are the NPU's own (64 bytes, 32 reads, 16 writes):
+    Vela's ``burst_length`` (a hint at how short transfers waste bandwidth, which the simulator counts beat by beat) is checked and, like
+    ``max_reads`` and ``max_writes`` (which Vela heeds for the U85 alone), left to Vela's estimator. A missing key is an InputError; so are
+    unknown names, malformed values and an arena in flash. Keys of other NPUs (``ports_used``: a U55 has one port per memory) and unknown
+    ones do not matter.
     """
     parser = _parse(text)
     system = _Section(parser, _SYSTEM, system_config, "System config")
@@ -207,9 +207,9 @@ def memory_system(text: str, system_config: str = DEFAULT_SYSTEM_CONFIG, memory_
 
 
 def arena_cache_size(text: str, memory_mode: str = DEFAULT_MEMORY_MODE) -> int | None:
-    """Bytes that the memory mode grants (``arena_cache_size``), None if it sets no bound; InputError for a number that bounds nothing.
+    """Bytes that the memory mode grants (``arena_cache_size``), None if it sets no limit; InputError for a number that limits nothing.
 
-    They are those of the arena, or of the fast scratch where the mode parts that from the arena (Vela's Dedicated_Sram).
+    They limit the arena, or the fast scratch if the mode separates it from the arena (Vela's Dedicated_Sram).
     """
     section = _Section(_parse(text), _MODE, memory_mode, "Memory mode")
     return section.integer("arena_cache_size", 1, _MAX_ARENA) if section.has("arena_cache_size") else None

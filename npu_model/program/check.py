@@ -1,8 +1,8 @@
 """The rules of the command stream that a Program must keep on a given accelerator, and their check.
 
 Sources: Arm core driver ``ethosu55_interface.h`` (alignment, register ranges), Vela 5.2.0 ``register_command_stream_util.py``
-(``check_*``), Linux ``drivers/accel/ethosu`` (every access inside its region). What the registers cannot hold at all is the
-encoder's concern.
+(``check_*``), Linux ``drivers/accel/ethosu`` (every access inside its region). The encoder checks values that the registers cannot hold at
+all.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _feature_map(program: Program, what: str, fm: FeatureMap) -> Iterator[str]:
 
 
 def _streams(program: Program, op: KernelOperation, device: Accelerator) -> Iterator[str]:
-    """Weights and scales."""
+    """Check weights and scales."""
     if device.weight_streams and len(op.weights) > device.weight_streams:
         yield f"has {len(op.weights)} weight streams but the accelerator has {device.weight_streams}"
     if op.parallel_mode >= device.cores:
@@ -90,11 +90,11 @@ def ofm_ublock_of(op: KernelOperation, device: Accelerator) -> Shape3D:
 
 
 _LEAST_DEPTH = 8
-"""Channels that a microblock has at least."""
+"""The fewest channels of a microblock."""
 
 
 def _granules(op: KernelOperation) -> Iterator[str]:
-    """Multiples that blocks are without a shared buffer: the microblock's height and width, and 8 channels (``ethos_u85.cpp``)."""
+    """Units of block sides without a shared buffer: the microblock's height and width, and 8 channels (``ethos_u85.cpp``)."""
     height, width = op.modes.ublock
     if op.kind is not OperationKind.RESIZE:
         yield from _aligned("OFM block height", op.block.height, height)
@@ -103,7 +103,7 @@ def _granules(op: KernelOperation) -> Iterator[str]:
 
 
 def _block(op: KernelOperation, device: Accelerator) -> Iterator[str]:
-    """OFM block within the hardware's limits; SHRAM areas inside the SHRAM and in order."""
+    """Check that the OFM block is within the hardware's limits, and that SHRAM areas are inside the SHRAM and in order."""
     block, limit, banks = op.block, device.max_block, device.shram_banks
     if block.height > limit.height or block.width > limit.width or block.depth > limit.depth:
         yield f"has OFM block {block} but {limit} is the largest"

@@ -1,4 +1,4 @@
-"""Enums whose members have a number in the registers beside their name."""
+"""Enums whose members also have a number in the registers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Coded(Enum):
     code: int
 
     def __new__(cls: type[C], name: str, code: int) -> C:  # noqa: PYI019  # Self is of Python 3.11
-        """The member of that name."""
+        """The member with the given name."""
         member = object.__new__(cls)
         member._value_ = name
         member.code = code
@@ -41,7 +41,7 @@ class Coded(Enum):
 
 
 def member(kind: type[C], code: int, what: str) -> C:
-    """The member with a code that a command stream has; InputError, which names ``what`` it says, if there is none."""
+    """The member with a command stream's code; InputError names the field ``what`` if there is none."""
     try:
         return kind.of(code)
     except ValueError:

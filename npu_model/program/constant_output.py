@@ -26,7 +26,7 @@ class ConstantOutput(Brief, frozen=True):
 
 
 def in_order(written: Sequence[T], constants: Sequence[ConstantOutput], made: Sequence[T]) -> list[T]:
-    """Put the outputs of a network in their order: ``written`` are those of its operators, ``made`` those of the ``constants``.
+    """Put the outputs of a network in their order: ``written`` are its operators' outputs, ``made`` the outputs of the ``constants``.
 
     >>> one = ConstantOutput(1, "anchors", (2,), DataType(8, signed=True), bytes(2))
     >>> in_order(["boxes", "scores"], [one], ["anchors"])

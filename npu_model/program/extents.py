@@ -16,7 +16,7 @@ def accesses(operation: object) -> tuple[tuple[ByteRange, ...], tuple[ByteRange,
 
 
 def extents_of(operations: Iterable[object]) -> dict[int, int]:
-    """By region the end of what operations read and write there."""
+    """By region, the end of all reads and writes of operations."""
     found: dict[int, int] = {}
     for operation in operations:
         for span in (part for some in accesses(operation) for part in some):

@@ -15,7 +15,7 @@ BRICK = 16
 """Channels of one NHCWB16 brick."""
 
 MOST_ELEMENTS = 1 << 28
-"""Most elements of a feature map: more than any in the memories of a U55 has, and what every reader of a map can walk through."""
+"""The most elements of a feature map: more than any map in the memories of a U55 has, and few enough for every reader of a map."""
 
 
 class Layout(Enum):
@@ -107,9 +107,8 @@ class ByteRange(Struct, frozen=True):
 class FeatureMap(Struct, frozen=True):
     """One IFM, IFM2 or OFM of a kernel operation.
 
-    ``shape`` is what the operation addresses (height, width, depth in elements), ``zero_point`` the
-    value of the zero-point register, ``strides`` are bytes; a negative one steps backwards. A map whose ``storage`` is no memory
-    touches no byte.
+    ``shape`` is the addressed height, width and depth in elements. ``zero_point`` is the value of the zero-point register. ``strides`` are
+    in bytes; a negative one steps backwards. A map whose ``storage`` is not memory touches no byte.
     """
 
     region: int
@@ -144,7 +143,7 @@ class FeatureMap(Struct, frozen=True):
 
     @property
     def base(self) -> int:
-        """Where the first tile begins."""
+        """Address of the first tile."""
         return self.tiles.bases[0]
 
     @property
@@ -166,7 +165,7 @@ class FeatureMap(Struct, frozen=True):
                     yield self.tiles.bases[right + 2 * below], y0, x0, rows, columns
 
     def steps(self) -> tuple[int, int, int]:
-        """Bytes from row to row, from column to column and from 16 channels to the next 16, each 0 where there is one alone."""
+        """Bytes from row to row, from column to column and from 16 channels to the next 16, each 0 if there is only one."""
         brick = BRICK * self.dtype.bytes
         column, channels = (brick, self.strides.c) if self.layout is Layout.NHCWB16 else (self.strides.x, brick)
         return (
@@ -178,7 +177,7 @@ class FeatureMap(Struct, frozen=True):
     def same_places(self, other: FeatureMap) -> bool:
         """Whether element (y, x, c) of both has one address.
 
-        Layouts may differ where they come to the same: the bricks of a single pixel lie side by side, as its channels do.
+        Layouts may differ and still agree: the bricks of a single pixel are contiguous, as its channels are.
         """
         return (
             (self.region, self.shape, self.dtype.bytes, self.steps()) == (other.region, other.shape, other.dtype.bytes, other.steps())

@@ -1,4 +1,4 @@
-"""Modes that only some NPUs have: where a map lies, transposed outputs, sources of accumulators, resizing, strided transfers."""
+"""Modes that only some NPUs have: storage of a map, transposed outputs, sources of accumulators, resizing, strided transfers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from npu_model.program.coded import Coded
 
 
 class MapStorage(Coded):
-    """Where a feature map lies: in four tiles of a memory, in a chaining buffer, or nowhere.
+    """The storage of a feature map: four tiles of a memory, a chaining buffer, or none.
 
-    A chaining buffer hands an OFM to the next kernel without memory; the map's region is then the buffer's number. Nowhere lie a scalar
-    operand and an OFM that is switched off. (Storage field of the U85's PRECISION registers.)
+    A chaining buffer passes an OFM to the next kernel without memory; the map's region is then the buffer's number. A scalar operand has no
+    storage, and neither has an OFM that is switched off. (Storage field of the U85's PRECISION registers.)
     """
 
     TILES = "TILES", 0
@@ -31,7 +31,7 @@ class Transpose(Coded):
 
     @property
     def axes(self) -> tuple[int, int, int]:
-        """For each axis in memory the computed axis that it is.
+        """The computed axis for each axis in memory.
 
         >>> Transpose.CHW.axes
         (2, 0, 1)
@@ -55,7 +55,7 @@ class Reverse(Coded):
 
 
 class AccumulatorInput(Coded):
-    """The accumulators' first value: zero, what the kernel before left there, or the second operand."""
+    """The accumulators' first value: zero, the previous kernel's accumulators, or the second operand."""
 
     RESET = "RESET", 0
     KEEP = "KEEP", 1
@@ -63,7 +63,7 @@ class AccumulatorInput(Coded):
 
 
 class TableFormat(Coded):
-    """Elements of a look-up table: those of index and entry; OFM: as the clip range and the OFM's type say."""
+    """Elements of a look-up table: types of index and entry; OFM: the clip range and the OFM's type decide them."""
 
     OFM = "OFM", 0
     U8_U8 = "U8_U8", 1
@@ -114,9 +114,9 @@ class Resize(Struct, frozen=True):
 class Modes(Struct, frozen=True):
     """Modes of a kernel beyond the modes that every NPU has; the defaults are those of the U55.
 
-    ``ublock`` is the height and width of the OFM microblock, (0, 0) where the NPU has one only. ``fast_weights`` and ``sparse_weights``
-    (two of four are zero) are formats of the weight stream; with ``weights_from_ifm2`` the second operand holds the weights.
-    ``has_output`` is False if the accumulators are only kept. ``ifm_broadcast`` are the axes along which the first operand repeats.
+    ``ublock`` is the height and width of the OFM microblock, (0, 0) if the NPU has only one. ``fast_weights`` and ``sparse_weights`` (two
+    of four are zero) are formats of the weight stream; with ``weights_from_ifm2`` the second operand holds the weights. ``has_output`` is
+    False if the accumulators are only kept. ``ifm_broadcast`` are the axes along which the first operand repeats.
     """
 
     ublock: tuple[int, int] = (0, 0)
@@ -132,7 +132,7 @@ class Modes(Struct, frozen=True):
 
 
 MODE_FLAGS = "no-output", "fast", "sparse", "weights-from-ifm2"
-"""Words of a text for the modes that are there or not; see :func:`mode_flags`."""
+"""Words of a text for modes that are either on or off; see :func:`mode_flags`."""
 
 
 def mode_flags(modes: Modes) -> tuple[bool, bool, bool, bool]:
@@ -145,7 +145,7 @@ PLAIN = Modes()
 
 
 class IndexList(Struct, frozen=True):
-    """Row numbers of an indexed transfer: where they lie, the largest that is legal, and the bytes from plane to plane.
+    """Row numbers of an indexed transfer: their address, the largest legal number, and the bytes from plane to plane.
 
     ``picks_source`` says that they choose rows of the source (a gather) and not of the destination (a scatter).
     """

@@ -25,7 +25,7 @@ class OperationKind(Enum):
 
 
 class PoolKind(Coded):
-    """Parameter of NPU_OP_POOL; from SUM on the U85's alone."""
+    """Parameter of NPU_OP_POOL; values from SUM on exist only on the U85."""
 
     MAX = "MAX", 0
     AVERAGE = "AVERAGE", 1
@@ -38,7 +38,7 @@ class PoolKind(Coded):
 
 
 class ElementwiseKind(Coded):
-    """Parameter of NPU_OP_ELEMENTWISE; from LSR on the U85's alone."""
+    """Parameter of NPU_OP_ELEMENTWISE; values from LSR on exist only on the U85."""
 
     MUL = "MUL", 0
     ADD = "ADD", 1
@@ -69,9 +69,9 @@ class ElementwiseKind(Coded):
 
 
 class Rounding(Coded):
-    """Rounding of the output scaling (round field of IFM/OFM_PRECISION); codes from 16 on are no U55's.
+    """Rounding of the output scaling (round field of IFM/OFM_PRECISION); codes from 16 on are not the U55's.
 
-    The U85 has its own codes, and those of natural rounding and truncation (towards zero) are others there.
+    The U85 has its own codes: natural rounding and truncation (towards zero) have other numbers there.
     """
 
     DOUBLE = "DOUBLE", 0
@@ -100,7 +100,7 @@ class ActivationKind(Enum):
 
 
 class ClipRange(Coded):
-    """Number format that the value is clipped to before the LUT (ACTIVATION bits 12-14 of the U55); NONE: not at all."""
+    """Number format to which the value is clipped before the LUT (ACTIVATION bits 12-14 of the U55); NONE: not at all."""
 
     OFM = "OFM", 0
     NONE = "NONE", 16
@@ -110,7 +110,7 @@ class ClipRange(Coded):
 
 
 class AccumulatorFormat(Coded):
-    """ACC_FORMAT: 32-bit or 40-bit integers, or half floats; 48-bit integers on the U85, whose code is another."""
+    """ACC_FORMAT: 32-bit or 40-bit integers, or half floats; 48-bit integers on the U85, with another code."""
 
     INT32 = "INT32", 0
     INT40 = "INT40", 1
@@ -128,7 +128,7 @@ class ScaledOperand(Coded):
 
 
 LONGEST_STRIDE = 3
-"""Elements that the NPU's kernels step over at most (Vela 5.2's supported operators)."""
+"""The longest step of the NPU's kernels in elements (Vela 5.2's supported operators)."""
 
 
 class Kernel(Struct, frozen=True):
@@ -167,9 +167,9 @@ class Padding(Struct, frozen=True):
 
 
 class Scale(Struct, frozen=True):
-    """A fixed-point factor: the 32-bit word and the shift right that follows the product.
+    """A fixed-point factor: the 32-bit word and the right shift of the product.
 
-    ``double_round`` is the U85's field of double rounding: the left shift of the operand that it makes up for. ``is_natural`` says that an
+    ``double_round`` is the U85's field of double rounding: the operand's left shift for which it compensates. ``is_natural`` says that an
     operand's scale rounds naturally; the OFM's rounding is the operation's.
     """
 
@@ -199,7 +199,7 @@ class Shram(Struct, frozen=True):
 
 
 SEPARATE_BUFFERS = Shram(0, 0)
-"""The partition of a kernel whose buffers are memories of their own: nothing shares them."""
+"""The partition of a kernel whose buffers are separate memories, without sharing."""
 
 
 class Broadcast(Struct, frozen=True):
@@ -218,9 +218,9 @@ class Broadcast(Struct, frozen=True):
 class KernelOperation(Struct, frozen=True):
     """One NPU_OP_CONV, DEPTHWISE, POOL, ELEMENTWISE or RESIZE with every register that it uses resolved.
 
-    ``pool`` and ``elementwise`` are set for their kinds alone. An elementwise operation has ``ifm2`` (a feature
-    map) or ``scalar`` (IFM2_SCALAR; its zero point in ``scalar_zero_point``) unless it is unary. ``weights``
-    and ``scales`` hold one range per core. Where either operand may be the ``scalar``, its map is there and lies nowhere.
+    ``pool`` and ``elementwise`` are set only for their kinds. An elementwise operation has ``ifm2`` (a feature map) or ``scalar``
+    (IFM2_SCALAR; its zero point in ``scalar_zero_point``) unless it is unary. ``weights`` and ``scales`` hold one range per core. If either
+    operand may be the ``scalar``, its map exists without storage.
     """
 
     kind: OperationKind
@@ -285,7 +285,7 @@ class KernelOperation(Struct, frozen=True):
 
     @property
     def stored(self) -> FeatureMap:
-        """The OFM with its axes in the order in which memory has them; ``ofm`` has them as they are computed."""
+        """The OFM with its axes in memory order; ``ofm`` has them in the order of computation."""
         axes = self.modes.transpose.axes
         if axes == (0, 1, 2):
             return self.ofm
@@ -316,7 +316,7 @@ class DmaOperation(Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """Bytes transferred; with ``rows`` those of one row."""
+        """Bytes transferred; with ``rows`` the bytes of one row."""
         return self.source.length
 
     def reads(self) -> tuple[ByteRange, ...]:
@@ -332,7 +332,7 @@ class DmaOperation(Struct, frozen=True):
         return span, ByteRange(indices.region, indices.address, indices.address + numbers)
 
     def _extent(self, strides: tuple[int, int], *, picked: bool) -> int:
-        """Bytes from the first row's start to the end of the last one that a side may touch; ``picked``: of the source."""
+        """Bytes from the first row's start to the end of the last row that a side may touch; ``picked``: of the source."""
         rows = self.rows or Rows(1)
         indices: IndexList | None = rows.indices
         last = indices.largest if indices is not None and indices.picks_source is picked else rows.count - 1

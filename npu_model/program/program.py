@@ -66,19 +66,19 @@ class Binding(Struct, frozen=True):
 
     @property
     def byte_range(self) -> ByteRange:
-        """Where the array lies."""
+        """The bytes of the array."""
         return ByteRange(self.region, self.address, self.address + self.size)
 
 
 class Program(Noted, frozen=True):
     """The work that the NPU runs: operations in stream order, with regions, inputs and outputs.
 
-    ``words[i]`` counts the command-stream words (32-bit) from the end of operation ``i - 1`` to the end of
-    operation ``i``: what the command processor fetches and parses for it. ``names[i]`` is the layer that
-    operation ``i`` belongs to ("" if unknown); names are annotations and take no part in equality.
+    ``words[i]`` counts the command-stream words (32-bit) from the end of operation ``i - 1`` to the end of operation ``i``: the words that
+    the command processor fetches and parses for it. ``names[i]`` is the layer that operation ``i`` belongs to ("" if unknown); names are
+    annotations and take no part in equality.
 
-    Regions are sorted by index. Two regions may alias one memory only as the driver binds them: Vela's
-    scratch (1) and fast scratch (2) are the same tensor unless the memory mode is Dedicated_Sram.
+    Regions are sorted by index. Two regions may alias one memory only as the driver binds them: Vela's scratch (1) and fast scratch (2) are
+    the same tensor unless the memory mode is Dedicated_Sram.
     """
 
     notes = ("names",)
@@ -111,7 +111,7 @@ class Program(Noted, frozen=True):
 
     @property
     def kernel_offsets(self) -> dict[int, int]:
-        """Byte offset of each kernel's command in the stream, by the index of its operation: the command is the last word that it takes."""
+        """Byte offset of each kernel's command in the stream, by the index of its operation. The command is the operation's last word."""
         ends = enumerate(accumulate(self.words))
         return {index: (end - 1) * WORD_BYTES for index, end in ends if isinstance(self.operations[index], KernelOperation)}
 

@@ -18,14 +18,14 @@ One item a line; an operation is a numbered line and, for a kernel operation, in
       blockdep 3
     #2 STOP words=1 parameter=65535
 
-``1+0x200`` is an address of a region, ``:768`` a length in bytes; ``HxW`` and ``HxWxD`` are extents; ``pad`` is top, left, bottom,
-right; ``strides`` are y, x, c in bytes; ``shram`` is IB_END, AB_START and, if used, IFM2_IB_START. ``tiles=h0,h1,w0`` and
-``bases=`` (tiles 1 to 3) stand where a feature map is not a single tile. Whatever has its default value is left out. Names come last,
-as JSON strings. The content of a constant region is represented by its SHA-256.
+``1+0x200`` is an address of a region, ``:768`` a length in bytes; ``HxW`` and ``HxWxD`` are extents; ``pad`` is top, left, bottom, right;
+``strides`` are y, x, c in bytes; ``shram`` is IB_END, AB_START and, if used, IFM2_IB_START. ``tiles=h0,h1,w0`` and ``bases=`` (tiles 1 to
+3) appear if a feature map is not a single tile. Fields with their default values are left out. Names come last, as JSON strings. The
+content of a constant region is represented by its SHA-256.
 
-``storage=CHAINED`` marks a map in the chaining buffer of that number, ``storage=NONE`` one that lies nowhere. A line ``modes`` has what
-only some NPUs do, a line ``resize`` the kind and six numbers an axis: numerator, offset, quotient, remainder and the last two for a block.
-A scale may be followed by its double rounding and by ``n`` for natural rounding. ``rows=HxP`` of a DMA are rows and planes.
+``storage=CHAINED`` marks a map in the chaining buffer of that number, ``storage=NONE`` a map without storage. A line ``modes`` has the
+modes that only some NPUs have, a line ``resize`` the kind and six numbers an axis: numerator, offset, quotient, remainder and the last two
+for a block. A scale may be followed by its double rounding and by ``n`` for natural rounding. ``rows=HxP`` of a DMA are rows and planes.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _output(op: KernelOperation) -> str:
 
 
 def _modes(op: KernelOperation) -> Iterator[str]:
-    """The lines of what only some NPUs do; empty ones if it does nothing of that."""
+    """The lines of modes that only some NPUs have; empty if the operation has none."""
     modes = op.modes
     height, width = modes.ublock
     repeated = [axis for axis, repeats in zip(_BROADCAST_AXES, modes.ifm_broadcast, strict=False) if repeats]
@@ -216,7 +216,7 @@ def _rows(rows: Rows | None) -> str:
 
 
 def _headline(op: Operation) -> tuple[str, str]:
-    """The operation's word and what follows the word count."""
+    """The operation's word, and the text after the word count."""
     if isinstance(op, KernelOperation):
         return op.mnemonic, ""
     if isinstance(op, DmaOperation):
@@ -230,7 +230,7 @@ def _headline(op: Operation) -> tuple[str, str]:
 def to_text(program: Program) -> str:
     """The text form of ``program``; ``parse_text`` gives an equal Program back.
 
-    The operations must be such as ``encode_operations`` accepts. Equal Programs with equal names have equal texts.
+    The operations must be ones that ``encode_operations`` accepts. Equal Programs with equal names have equal texts.
     """
     lines = [f"npu-program {VERSION} {program.accelerator}"]
     lines += [_region(region) for region in program.regions]

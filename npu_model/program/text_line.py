@@ -1,4 +1,4 @@
-"""One line of the text form of a Program: its words, each taken once, and the errors that name it."""
+"""One line of the text form of a Program: its words, each taken once, and the errors that name the line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Line:
         return InputError(f"Line {self.number} of the program text {what}: write the text again with to_text.")
 
     def read(self, reader: Callable[[str], _T], text: str) -> _T:
-        """``reader(text)``, with its failure told by line."""
+        """The result of ``reader(text)``; its failure names the line."""
         try:
             return reader(text)
         except (ValueError, KeyError, TypeError):
@@ -46,7 +46,7 @@ class Line:
         return self.read(reader, self.options.pop(key)) if key in self.options else default
 
     def needed(self, key: str, reader: Callable[[str], _T]) -> _T:
-        """The value of ``key=``, which must be there."""
+        """The value of ``key=``, which must be present."""
         if key not in self.options:
             raise self.fail(f"has no {key}=")
         return self.read(reader, self.options.pop(key))

@@ -296,7 +296,7 @@ def _kernel_operation(head: Line, mnemonic: str, details: list[Line]) -> KernelO
 
 
 def _rows(line: Line) -> Rows:
-    """The rows of a transfer of many, and the numbers of those that an indexed one picks."""
+    """The rows of a strided transfer, and the row numbers of an indexed one."""
     count, planes = line.needed("rows", _pair)
     source, destination = line.needed("source", _two), line.needed("destination", _two)
     indices = None
@@ -415,10 +415,10 @@ def _accelerator(groups: list[tuple[Line, list[Line]]]) -> str:
 
 
 def parse_text(text: str, constants: bytes = b"") -> Program:
-    """The Program of which ``text`` is the text form.
+    """The Program for a ``text``.
 
-    ``constants`` becomes the content of the regions that carry its SHA-256; without it their content is empty, their size as
-    declared. InputError names the line that is malformed; so it does if ``constants`` is not what the text was written for.
+    ``constants`` becomes the content of the regions that carry its SHA-256; without it their content is empty, with the declared size.
+    InputError names a malformed line, also if ``constants`` does not belong to the text.
     """
     groups = _lines(text)
     accelerator = _accelerator(groups)

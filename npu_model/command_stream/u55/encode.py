@@ -1,7 +1,7 @@
 """From operations to the registers of an Ethos-U55 or Ethos-U65: the SETs of an operation, and the command that starts it.
 
-The SETs of an operation stand in a fixed order: IFM, upscaling, window and padding, OFM, weights and scales, activation, block,
-SHRAM, IFM2, scaling, BLOCKDEP; inside a feature map: region, bases, tiles, extents, strides (y, x, c), zero point; then the precision.
+The SETs of an operation have a fixed order: IFM, upscaling, window and padding, OFM, weights and scales, activation, block, SHRAM, IFM2,
+scaling, BLOCKDEP; inside a feature map: region, bases, tiles, extents, strides (y, x, c), zero point; then the precision.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ ROUNDINGS: tuple[Rounding, ...] = (
     Rounding.TRUNCATE,
     Rounding.TRUNCATE_LOWER,
 )
-"""By the code of OFM_SCALE."""
+"""Rounding and its fields by the code of OFM_SCALE."""
 
 ACCUMULATORS = AccumulatorFormat.INT32, AccumulatorFormat.INT48
 """By the code of ACC_FORMAT."""
