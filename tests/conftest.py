@@ -69,9 +69,11 @@ def searches_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 
 @pytest.fixture
-def every_search_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def every_search_runs() -> Iterator[None]:
     """A search makes every call itself, for tests that compare two searches or look into one."""
-    monkeypatch.setattr(kept_searches, "KEPT", frozenset())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept_searches, "KEPT", frozenset())
+        yield
 
 
 Ways = Callable[[Request], Iterator[tuple[str, Request]]]
