@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from npu_testbed.findings import Finding
     from npu_testbed.ground.anytime import Ending
     from npu_testbed.ground.progress import Progress
-    from npu_testbed.html.headline import Rival
     from npu_testbed.outcomes.device_plan import DevicePlanOutcome
     from npu_testbed.outcomes.schedule import ScheduleOutcome
     from npu_testbed.replays.simulation import Simulation
+    from npu_testbed.reports.headline import Rival
     from npu_testbed.searches.costs import Cost
 
 
@@ -166,7 +166,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
     with ThreadPoolExecutor(1) as beside:
         packed = beside.submit(schedule_file, plan)
         try:
-            simulation, found, files = _replayed(ending.choice, ask, request, show)
+            simulation, found, files, rival = _replayed(ending.choice, ask, request, show)
         except KeyboardInterrupt as stop:
             # A report can be made from the file at any time; the search would be lost.
             ending = replace(ending, stopped="an interrupt of its report", status=getattr(stop, "status", INTERRUPTED))
@@ -182,6 +182,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
         min_percent=min_percent(ask),
         cpu_operations=ask.show_cpu_operations,
         striped=ending.striped,
+        rival=rival,
     )
     require_runs(ask.runtime, outcome.runtimes)
     # A late failure leaves no file: all files are written at the end.
@@ -242,8 +243,8 @@ def _write_stopped(ending: "Ending", output: str | None) -> None:
 
 def _replayed(
     choice: "Choice", ask: Schedule, request: "Request", show: "Progress"
-) -> "tuple[Simulation, Sequence[Finding] | None, dict[Path, bytes]]":
-    """The replay with its report, and the requested table and page by their paths."""
+) -> "tuple[Simulation, Sequence[Finding] | None, dict[Path, bytes], Rival | None]":
+    """The replay with its findings, the requested table and page by their paths, and Vela's schedule if the page shows it."""
     from npu_testbed.replays.simulation import simulate_schedule
 
     plan = choice.point.schedule
@@ -252,7 +253,7 @@ def _replayed(
         from npu_testbed.html.recorder import TimelineEvents
 
         listeners.append(TimelineEvents())
-    simulation, found = simulate_schedule(plan, listeners=listeners, progress=show), None
+    simulation, found, rival = simulate_schedule(plan, listeners=listeners, progress=show), None, None
     files: dict[Path, bytes] = {}
     if ask.csv is not None:
         from npu_testbed.reports.tables import layers_csv
@@ -277,13 +278,13 @@ def _replayed(
         uses = of_schedule(plan, simulation.network, simulation.replay.cycles)
         replay["facts"].append(["Runtimes", " ".join(sentence for use in uses for sentence in notes(use))])
         files[Path(str(ask.report))] = html_report(report_title(simulation), {"replay": replay})
-    return simulation, found, files
+    return simulation, found, files, rival
 
 
 def _rival(ask: Schedule, request: "Request", simulation: "Simulation", show: "Progress") -> "Rival | None":
     """Vela's schedule for the headline of the report; None if it cannot be compared or if time is short."""
     from npu_testbed.comparisons.vela_rival import vela_rival
-    from npu_testbed.html.headline import Rival
+    from npu_testbed.reports.headline import Rival
 
     point = None if ask.time_limit is not None else vela_rival(request, simulation, show)
     return None if point is None else Rival(point.run.name, point.cycles, point.memory)

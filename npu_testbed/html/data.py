@@ -11,7 +11,7 @@ from npu_model.printable import printable
 from npu_testbed.findings import Finding
 from npu_testbed.html.beside import measured_data
 from npu_testbed.html.graph import NAME, graph_data
-from npu_testbed.html.headline import Rival, headline_data
+from npu_testbed.html.headline import headline_data
 from npu_testbed.html.recorder import TimelineEvents
 from npu_testbed.html.timeline import timeline_data
 from npu_testbed.measured import Beside
@@ -20,6 +20,7 @@ from npu_testbed.replays.recurrent import recurrent_layers, steps_text
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.cpu_operators import cpu_reasons
 from npu_testbed.reports.findings import nothing_found
+from npu_testbed.reports.headline import Rival
 from npu_testbed.reports.summary import summary_lines
 from npu_testbed.reports.tables import shown_rows
 from npu_testbed.views.arena_map import ArenaMap

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
-
 from npu_model.compiled.network import CpuOperator
 from npu_testbed.replays.simulation import Simulation
-from npu_testbed.reports.headline import kibibytes, milliseconds
-
-
-class Rival(Struct, frozen=True):
-    """Another schedule of the same network for comparison in the headline: its name, cycles and bytes."""
-
-    name: str
-    cycles: int
-    bytes: int
+from npu_testbed.reports.headline import Rival, kibibytes, milliseconds
 
 
 def _figure(value: str, words: str, state: str = "") -> dict[str, str]:

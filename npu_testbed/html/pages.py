@@ -13,10 +13,10 @@ from npu_testbed.html.beside import answers_data
 from npu_testbed.html.data import replay_data
 from npu_testbed.html.document import html_report
 from npu_testbed.html.graph import NAME
-from npu_testbed.html.headline import Rival
 from npu_testbed.html.recorder import TimelineEvents
 from npu_testbed.replays.simulation import Simulation, simulate_schedule
 from npu_testbed.replays.vela_runs import VelaPoint
+from npu_testbed.reports.headline import Rival
 from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import Frontier
 from npu_testbed.views.arena_map import arena_map

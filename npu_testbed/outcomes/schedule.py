@@ -31,6 +31,7 @@ from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.flash import flash_text
+from npu_testbed.reports.headline import Rival, rival_sentence
 from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.reports.tolerance import tolerance_text, trade_json
@@ -55,7 +56,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
 
     ``findings`` is None if not requested, ``stopped`` the reason why the search ended early (empty: it did not), ``output`` the written
     file (empty: none). Layers below ``min_percent`` of the cycles share one row of the text. ``striped`` are the stripe plans that it
-    executes, if requested.
+    executes, if requested. ``rival`` is Vela's schedule, if the report compares with it.
     """
 
     choice: Choice
@@ -67,6 +68,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
     min_percent: float = 1.0
     cpu_operations: bool = False
     striped: StripedPoint | None = None
+    rival: Rival | None = None
 
     @property
     def replayed(self) -> Simulation:
@@ -147,7 +149,8 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         parts, jobs = len(plan.network.graph.parts), len(plan.jobs)
         how = f"{parts} parts in {jobs} stripe jobs" if self.cascaded else f"{parts} parts layer by layer"
         file = f" Its schedule is in {printable(self.output)}." if self.output else ""
-        said = [self.headline, f"The network runs as {how} in an arena of {plan.arena_size:,} bytes.{file}"]
+        said = [self.headline, *([] if self.rival is None else [rival_sentence(self.rival, self.simulation.system.clock_hz)])]
+        said += [f"The network runs as {how} in an arena of {plan.arena_size:,} bytes.{file}"]
         if plan.network.homes:
             said.append(f"{ends_text(self.simulation.network, self.simulation.system, plan.arena_size)}.")
             said += [text] if (text := homes_warning(self.runtimes[0], self.cycles)) else []

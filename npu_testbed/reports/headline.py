@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npu_model.compiled.network import CpuOperator
 from npu_model.printable import printable
 from npu_testbed.replays.simulation import Simulation
@@ -37,6 +39,23 @@ def headline(simulation: Simulation) -> str:
     time = f"{milliseconds(cycles, clock)}{' on the NPU' if on_cpu else ''} ({cycles:,} cycles at {clock / 1e6:g} MHz)"
     fits = "" if granted is None else f", which {'fits' if size <= granted else 'does not fit'} {granted:,} bytes"
     return f"{printable(simulation.model)} on {simulation.device.name}: {time} in {kibibytes(size)} of {simulation.memory_name}{fits}."
+
+
+class Rival(Struct, frozen=True):
+    """Another schedule of the same network for comparison: its name, cycles and bytes."""
+
+    name: str
+    cycles: int
+    bytes: int
+
+
+def rival_sentence(rival: Rival, clock_hz: int) -> str:
+    """The time and the bytes of another schedule.
+
+    >>> rival_sentence(Rival("Vela Performance", 7_292_897, 65_536), 500_000_000)
+    'Vela Performance needs 14.6 ms (7,292,897 cycles) in 64 KiB.'
+    """
+    return f"{rival.name} needs {milliseconds(rival.cycles, clock_hz)} ({rival.cycles:,} cycles) in {kibibytes(rival.bytes)}."
 
 
 def deadline_sentence(cycles: int, clock_hz: int, milliseconds: float) -> str:

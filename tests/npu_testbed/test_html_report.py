@@ -373,8 +373,12 @@ def test_each_line_of_a_sweep_has_a_key_of_its_own_however_many_there_are(page: 
 
 def test_commands_write_reports_and_nothing_else(tmp_path: Path) -> None:
     plan, ours, theirs = tmp_path / "s.json", tmp_path / "ours.html", tmp_path / "theirs.html"
-    call("schedule", "zoo:tiny_conv", "--no-cascade", "-o", plan, "--arena-cache-size", 9000, "--report", ours)
+    outcome = call("schedule", "zoo:tiny_conv", "--no-cascade", "-o", plan, "--arena-cache-size", 9000, "--report", ours)
     data = document(ours.read_bytes())["replay"]
+    # The report compares with Vela, so the first screen does, too.
+    cycles = data["headline"][-1]["words"].split("(")[1].split(")")[0]
+    assert "Vela Performance needs 0.0" in outcome.output
+    assert f"({cycles} cycles)" in outcome.output.splitlines()[1]
     assert data["map"]["budget"] == 9000
     call("simulate", "vela", "zoo:tiny_conv", "--report", theirs, "--no-advice")
     rows = layer_rows(simulate_vela("zoo:tiny_conv").replay)
