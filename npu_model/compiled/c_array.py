@@ -1,97 +1,125 @@
-"""Compiled networks as C arrays: the bytes of the initialisers in a C source, as firmware projects carry a ``.tflite``."""
+"""Arrays in C sources: the bytes of their initialisers, as firmware projects carry a ``.tflite`` or a driver payload."""
 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator
 
+from npu_model.compiled.c_text import source_text, type_names
 from npu_model.errors import InputError
 
 MAX_BYTES = 1 << 28
 """Largest source that is read: about 50 MiB of network."""
 
-_TYPE = re.compile(rb"\b(?:u?int8_t|char|u?int8|u8|UINT8|BYTE|byte)\b")
-_WORD_TYPE = re.compile(rb"\bu?int32_t\b")
-_NAME = re.compile(rb"(\w{1,200})\s*\[|\barray\s*<[^<>]{1,200}>\s*(\w{1,200})")
+_TYPES = (
+    (1, re.compile(rb"\b(?:u?int8_t|char|u?int8|[usi]8|UINT8|BYTE|byte)\b")),
+    (8, re.compile(rb"\b(?:u?int64_t|u64|UINT64|long\s+long)\b")),
+    (2, re.compile(rb"\b(?:u?int16_t|u16|UINT16|short)\b")),
+    (4, re.compile(rb"\b(?:u?int32_t|u32|UINT32|unsigned)\b")),
+)
+"""Bytes of an element by its type; the first one that a declaration names counts."""
+
+_NAME = re.compile(rb"(\w{1,200})\s*\[|\b(?:array|vector)\s*<[^<>]{1,200}>\s*(\w{1,200})")
 _LISTED = re.compile(rb"\w\s*\[[^\[\]]{0,200}\]$")
 """The end of a declaration whose initialiser follows without a sign of equality, as C++ has it."""
-_NUMBER = re.compile(rb"0[xX][0-9a-fA-F]{1,8}|-?\d{1,10}")
+
+_BRACE = re.compile(rb"[{}]")
+_CAST = re.compile(rb"\(\s*[A-Za-z_][\w\s:]{0,100}\)|\b\w{1,40}_cast\s*<[^<>]{0,100}>|\b(?:std::)?byte\s*(?=\{)")
+_NUMBER = re.compile(
+    rb"(?<![\w.])(?:-[ \t]?)?\b(?:0[xX][0-9a-fA-F']{1,24}|0[bB][01']{1,80}|[0-9][0-9']{0,32})(?:[uU]?[lLzZ]{0,2}|[lL]{1,2}[uU])\b"
+)
+_UNUSUAL = re.compile(rb"['uUlLzZ]|-[ \t]|\b0[0-9]")
+"""Spellings that Python does not share: octal numbers, suffixes, digit separators and a sign on its own."""
+
 _BINARY = 1 << 12
 """Number of bytes that decide between text and binary."""
 
 _LOWEST, _HIGHEST = -128, 255
 
 
-def _without_comments(data: bytes) -> bytes:
-    """The source with a space for each comment, in one pass."""
-    kept, position = [], 0
-    while (start := data.find(b"/", position)) >= 0:
-        end = {b"/*": b"*/", b"//": b"\n"}.get(data[start : start + 2])
-        if end is None:
-            kept.append(data[position : start + 1])
+def _initialisers(text: bytes, names: dict[bytes, bytes]) -> Iterator[tuple[bytes, int, bytes]]:
+    """Every array of bytes or words: its declaration, the bytes of an element, and the text between its braces."""
+    position = 0
+    while (start := text.find(b"{", position)) >= 0:
+        declaration = text[position:start].rpartition(b";")[2].rstrip()
+        size = _element(declaration, names) if _is_array(declaration) else 0
+        if not size:
+            # A function, a namespace or a structure, in which an array may stand.
             position = start + 1
             continue
-        kept += [data[position:start], b" "]
-        found = data.find(end, start + 2)
-        position = len(data) if found < 0 else found + len(end)
-    return b"".join([*kept, data[position:]])
-
-
-def _initialisers(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Every declaration of an array of bytes or words, with the text between its braces."""
-    position = 0
-    while (start := data.find(b"{", position)) >= 0:
-        end = data.find(b"}", start)
+        end = _closed(text, start)
         if end < 0:
             return
-        declaration = data[position:start].rpartition(b";")[2].rstrip()
-        is_array = _LISTED.search(declaration[-256:]) or (declaration.endswith(b"=") and b"[" in declaration) or _is_array(declaration)
-        if is_array and (_TYPE.search(declaration) or _WORD_TYPE.search(declaration)):
-            yield declaration, data[start + 1 : end]
-            position = end + 1
-        else:
-            # A function, a namespace or a structure, which may contain an array.
-            position = start + 1
+        yield declaration, size, text[start + 1 : end]
+        position = end + 1
+
+
+def _closed(text: bytes, start: int) -> int:
+    """The position of the brace that closes the one at ``start``; -1 if there is none."""
+    depth = 0
+    for found in _BRACE.finditer(text, start):
+        depth += 1 if found[0] == b"{" else -1
+        if not depth:
+            return found.start()
+    return -1
 
 
 def _is_array(declaration: bytes) -> bool:
-    """Whether an initialiser follows the declaration of a ``std::array``."""
+    """Whether an initialiser of an array or of a ``std::array`` follows."""
+    if _LISTED.search(declaration[-256:]) or (declaration.endswith(b"=") and b"[" in declaration):
+        return True
     name = _NAME.search(declaration)
     return name is not None and name[2] is not None and declaration[name.end() :].strip() in (b"", b"=")
 
 
-def _values(initialiser: bytes) -> list[int]:
-    return [int(number, 16 if number[1:2] in b"xX" and number[1:2] else 10) for number in _NUMBER.findall(initialiser)]
+def _element(declaration: bytes, names: dict[bytes, bytes]) -> int:
+    """The bytes of an element of a declared array; 0 for other types than integers of a known width."""
+    known = b" ".join(names.get(word, word) for word in re.findall(rb"\w+", declaration)) if names else declaration
+    return next((size for size, kind in _TYPES if kind.search(known)), 0)
 
 
-def _words(initialiser: bytes) -> bytes:
-    """The bytes of an array of words; empty if a value has more than 32 bits, because no network's array does."""
-    values = _values(initialiser)
-    return struct.pack(f"<{len(values)}I", *values) if all(0 <= value < 1 << 32 for value in values) else b""
+def _value(number: bytes) -> int:
+    """A number of C, in any base."""
+    digits = number.replace(b"'", b"").replace(b" ", b"").replace(b"\t", b"").lower().rstrip(b"ulz")
+    sign, digits = (-1, digits[1:]) if digits[:1] == b"-" else (1, digits)
+    if digits[:2] in (b"0x", b"0b"):
+        return sign * int(digits[2:] or b"0", 16 if digits[1:2] == b"x" else 2)
+    is_octal = digits[:1] == b"0" and not set(digits) - set(b"01234567")
+    return sign * int(digits, 8 if is_octal else 10)
 
 
-def _bytes(initialiser: bytes) -> bytes:
-    values = _values(initialiser)
-    wrong = next((value for value in values if not _LOWEST <= value <= _HIGHEST), None)
-    if wrong is not None:
-        raise InputError(f"An array of bytes in the C source holds {wrong}: {_LOWEST} to {_HIGHEST} is the range; give an array of bytes.")
-    return bytes([value & 0xFF for value in values])
+def _content(initialiser: bytes, size: int) -> bytes:
+    """The bytes of an array; empty for a value that does not fit into a word, and where values are placed by their index."""
+    if b"[" in initialiser:
+        return b""
+    text = _CAST.sub(b" ", initialiser) if b"(" in initialiser or b"<" in initialiser else initialiser
+    numbers = _NUMBER.findall(text)
+    values = [_value(number) for number in numbers] if _UNUSUAL.search(text) else [int(number, 0) for number in numbers]
+    if size == 1:
+        wrong = next((value for value in values if not _LOWEST <= value <= _HIGHEST), None)
+        if wrong is not None:
+            raise InputError(
+                f"An array of bytes in the C source holds {wrong}: {_LOWEST} to {_HIGHEST} is the range; give an array of bytes."
+            )
+        return bytes([value & 0xFF for value in values])
+    bits = 8 * size
+    fits = all(-(1 << bits - 1) <= value < 1 << bits for value in values)
+    return b"".join((value & (1 << bits) - 1).to_bytes(size, "little") for value in values) if fits else b""
 
 
-def _text(data: bytes) -> bytes:
-    """The source without comments; empty if it is not text."""
-    return _without_comments(data) if b"\0" not in data[:_BINARY] and len(data) <= MAX_BYTES else b""
+def _arrays(data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
+    """The arrays of a source; none if it is not text."""
+    if b"\0" not in data[:_BINARY] and len(data) <= MAX_BYTES:
+        yield from _initialisers(source_text(data), type_names(data))
 
 
 def named_arrays(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The name and content of every array of bytes or 32-bit words in a C source, in order. InputError for a value that is not a byte."""
-    for declaration, initialiser in _initialisers(_text(data)):
+    """The name and content of every array of bytes or words in a C source, in order. InputError for a value that is not a byte."""
+    for declaration, size, initialiser in _arrays(data):
         name = _NAME.search(declaration)
-        is_bytes = _TYPE.search(declaration) is not None
-        yield "" if name is None else (name[1] or name[2]).decode("ascii", "replace"), (_bytes if is_bytes else _words)(initialiser)
+        yield "" if name is None else (name[1] or name[2]).decode("ascii", "replace"), _content(initialiser, size)
 
 
 def c_arrays(data: bytes) -> Iterator[bytes]:
     """The content of every array of bytes in a C source, in order; empty if it is not text. InputError for a value that is not a byte."""
-    yield from (_bytes(initialiser) for declaration, initialiser in _initialisers(_text(data)) if _TYPE.search(declaration))
+    yield from (_content(initialiser, size) for _, size, initialiser in _arrays(data) if size == 1)

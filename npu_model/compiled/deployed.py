@@ -2,7 +2,7 @@
 
 It reads the C sources of Edge Impulse's EON compiler, of Renesas' RUHMI and of ``export --format c``, and the ``.npz`` of ``--output-format
 raw``. Most C sources do not name inputs and outputs. Inputs are then the bytes that the stream reads before it writes them. Outputs are the
-bytes that it writes and does not read again.
+bytes that it writes and does not read again. Several streams run one after the other; the application passes tensors on between them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import prod
 from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.c_array import named_arrays
 from npu_model.compiled.network import CompiledNetwork
-from npu_model.compiled.payload_network import constants_read, payload_network
+from npu_model.compiled.payload_network import constants_read, in_turn, payload_network
 from npu_model.compiled.raw_npz import is_raw, raw_payload, read_raw
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType, Quantisation
@@ -62,7 +62,7 @@ def _constants_of(name: str, at: int, arrays: Sequence[tuple[str, bytes]], jobs:
     Otherwise the array with the length that the stream reads, or a longer one: the next array, or an earlier one.
     """
     named = dict(arrays)
-    stem = name.removesuffix("_command_stream")
+    stem = _stem(name)
     for other in (jobs.get(name, ""), f"{stem}_model_data", f"{stem}_weights"):
         if other in named:
             return named[other]
@@ -78,13 +78,31 @@ def _constants_of(name: str, at: int, arrays: Sequence[tuple[str, bytes]], jobs:
     return next(exact, next(enough, found[0]))
 
 
+def stream_names(data: bytes) -> tuple[str, ...]:
+    """The names of a deployed form's command streams, in order; none for a raw file, which has one stream without a name."""
+    if is_raw(data):
+        return ()
+    return tuple(_stem(name) for name, content in named_arrays(data) if content.startswith(_MAGIC))
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix("_command_stream")
+
+
 def _read_source(data: bytes) -> CompiledNetwork:
-    """The network of a C source."""
+    """The network of a C source; InputError if two of its streams have one name, as in branches of ``#if``."""
     arrays = list(named_arrays(data))
     jobs = {payload.decode("ascii", "replace"): constants.decode("ascii", "replace") for payload, constants in _JOB.findall(data)}
-    payloads = [(content, _constants_of(name, at, arrays, jobs)) for at, (name, content) in enumerate(arrays) if content.startswith(_MAGIC)]
+    payloads = {at: (name, content) for at, (name, content) in enumerate(arrays) if content.startswith(_MAGIC)}
+    names = [name for name, _ in payloads.values()]
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"The C source defines {twice[:60]!r} more than once: keep one definition, such as one branch of an #if.")
+    parts = [(content, _constants_of(name, at, arrays, jobs)) for at, (name, content) in payloads.items()]
     ends = {end: list(_tensors(data, end)) for end in (b"_inputs[", b"_outputs[")}
-    return payload_network(payloads, ends[b"_inputs["], ends[b"_outputs["], 0)
+    if len(parts) < 2 or ends[b"_inputs["] or ends[b"_outputs["]:
+        return payload_network(parts, ends[b"_inputs["], ends[b"_outputs["], 0)
+    return in_turn([payload_network([part], (), (), 0, f"{_stem(name)}_") for name, part in zip(names, parts, strict=True)])
 
 
 def _tensors(data: bytes, end: bytes) -> Iterator[Binding]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words, parse_payload
-from npu_model.compiled.network import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType, Program, Region, RegionRole
@@ -20,6 +20,9 @@ from npu_model.shapes import round_up
 
 _MOST_JOBS, _MOST_ENDS = 1024, 256
 _BYTE = DataType(8, signed=True)
+
+APPLICATION = "APPLICATION"
+"""Name of the step between two streams of a C source: kernels on the CPU, or a copy."""
 
 
 def _bare_program(payload: bytes) -> Program:
@@ -45,9 +48,12 @@ def _regions(extents: dict[int, int], constants: bytes, arena: int) -> tuple[Reg
 
 
 def payload_network(
-    payloads: Sequence[tuple[bytes, bytes]], inputs: Sequence[Binding], outputs: Sequence[Binding], arena: int
+    payloads: Sequence[tuple[bytes, bytes]], inputs: Sequence[Binding], outputs: Sequence[Binding], arena: int, prefix: str = ""
 ) -> CompiledNetwork:
-    """The network of payloads with their constants. Inputs and outputs are found in the streams if they are not given."""
+    """The network of payloads with their constants.
+
+    Inputs and outputs are found in the streams if they are not given; their names then begin with ``prefix``.
+    """
     if not payloads:
         raise InputError("The file holds no driver payload: give the source that has the command stream.")
     if len(payloads) > _MOST_JOBS:
@@ -65,7 +71,7 @@ def payload_network(
             )
         steps.append(Program(program.accelerator, program.operations, program.words, _regions(found, constants, size)))
     network = CompiledNetwork(tuple(steps), size, tuple(inputs), tuple(outputs))
-    ended = network if inputs or outputs else _with_own_ends(network)
+    ended = network if inputs or outputs else _with_own_ends(network, prefix)
     return with_ends(ended, ended.inputs, ended.outputs)
 
 
@@ -78,6 +84,20 @@ def with_ends(network: CompiledNetwork, inputs: tuple[Binding, ...], outputs: tu
         check_program(program, accelerator(program.accelerator))
         steps.append(program)
     return CompiledNetwork(tuple(steps), network.arena_size, inputs, outputs)
+
+
+def in_turn(networks: Sequence[CompiledNetwork]) -> CompiledNetwork:
+    """Networks of one payload each, which run one after the other in the largest arena.
+
+    An operator :data:`APPLICATION` on the CPU stands for whatever the application does between two of them.
+    """
+    steps: list[Program | CpuOperator] = []
+    for before, network in zip((None, *networks), networks, strict=False):
+        if before is not None:
+            steps.append(CpuOperator(APPLICATION, before.outputs, network.inputs))
+        steps += network.programs
+    arena = max(network.arena_size for network in networks)
+    return CompiledNetwork(tuple(steps), arena, networks[0].inputs, networks[-1].outputs)
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -95,14 +115,14 @@ def _bindings(what: str, spans: Sequence[tuple[int, int]]) -> tuple[Binding, ...
     return tuple(Binding(f"{what}_{number}", ARENA, start, (end - start,), _BYTE) for number, (start, end) in enumerate(_merged(spans)))
 
 
-def _with_own_ends(network: CompiledNetwork) -> CompiledNetwork:
+def _with_own_ends(network: CompiledNetwork, prefix: str) -> CompiledNetwork:
     """The network with the inputs and outputs that its streams show."""
     spans: list[tuple[int, int]] = []
     for _ in range(_MOST_ENDS):
-        seen = CompiledNetwork(network.steps, network.arena_size, _bindings("input", spans), ())
+        seen = CompiledNetwork(network.steps, network.arena_size, _bindings(f"{prefix}input", spans), ())
         read = next(unwritten_reads(seen), None)
         if read is None:
-            return CompiledNetwork(network.steps, network.arena_size, seen.inputs, _bindings("output", _last_writes(network)))
+            return CompiledNetwork(network.steps, network.arena_size, seen.inputs, _bindings(f"{prefix}output", _last_writes(network)))
         spans.append((read.reads.start, read.reads.end))
     raise InputError(f"The command streams read more than {_MOST_ENDS} ranges that nothing writes: the file is incomplete.")
 

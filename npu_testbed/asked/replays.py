@@ -19,6 +19,7 @@ from npu_testbed.devices.device_memory import arena_bound, compiled_for
 from npu_testbed.devices.memory_options import SaysMemory, as_set, memory_system, names_memory
 from npu_testbed.devices.timing import load_timing
 from npu_testbed.ground.progress import Progress, silent
+from npu_testbed.models.deployed_names import say_streams
 from npu_testbed.models.input_shapes import ShapedSource
 from npu_testbed.models.sources import BUILT, Model, load_model
 from validation.reading import read_file, read_text
@@ -126,6 +127,8 @@ def _of_vela(ask: SaysReplay, model: Model) -> tuple[Source, str]:
         said, _ = npu_said(ask)
         return ModelSource(model.name, data), DEFAULT_ACCELERATOR if said is None else accelerator(said).name
     _refuse(ask, model.name, "compiled")
+    if containers.holds_payloads(data):
+        say_streams(model.name, data)
     device = network.programs[0].accelerator
     _require_npu(ask, model.name, device)
     return CompiledSource(model.name, network), device

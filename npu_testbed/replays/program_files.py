@@ -23,6 +23,7 @@ from npu_testbed.ground.files import require_writable
 from npu_testbed.ground.files import write_files as write_whole
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.cpu_reasons import with_reasons
+from npu_testbed.models.deployed_names import say_streams
 from npu_testbed.models.sources import as_recorded, load_model
 from npu_testbed.replays.scheduling import read_schedule
 from validation.reading import read_file
@@ -60,6 +61,7 @@ def read_network(path: str | Path) -> ReadFile:
     if is_tflite(data):
         return ReadFile(read_compiled(data))
     if holds_payloads(data):
+        say_streams(path, data)
         return ReadFile(read_deployed(data), deployed=True)
     if data.lstrip()[:1] != b"{":
         raise InputError(
