@@ -27,6 +27,10 @@ _FIELDS = 7
 """Numbers of a plan in the compiled core: first part, bytes, cycles, cold cycles, stripe rows, inner rows, index into ``staging``."""
 
 
+_MOST_SLICED = 96
+"""Parts of a group at most, whatever counts as one of them."""
+
+
 class PlanOptions(Struct, frozen=True):
     """Choice of the plans that are tried, each field a switch of its own.
 
@@ -95,8 +99,12 @@ class Planner:
     def _firsts(self, last: int) -> range:
         """The first parts of the groups that end with ``last``: as far back as groups and segments reach."""
         first, parts = last, self.graph.parts
-        length = self.options.group_length if self.options.cascade else 1
-        while first > max(0, last + 1 - length) and parts[first - 1].segment == parts[last].segment:
+        length, least = (self.options.group_length, last + 1 - _MOST_SLICED) if self.options.cascade else (1, last)
+        while first > max(0, least) and parts[first - 1].segment == parts[last].segment:
+            # Slices that write over dead rows, one after the other, count as one part.
+            length -= not (parts[first - 1].in_place is not None and parts[first - 1].outputs == parts[first].outputs)
+            if not length:
+                break
             first -= 1
         return range(first, last + 1)
 

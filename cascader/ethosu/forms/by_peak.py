@@ -26,6 +26,9 @@ MOST_STRIPED = 1000
 _PATIENCE = 8
 """The choice ends after this many changes in a row without a gain. Several blocks may hold the peak together."""
 
+_ALONE = 8
+"""Convolutions that are tried alone over dead rows if all of those at the peak together save nothing."""
+
 
 class Candidate(Struct, frozen=True):
     """A form, the bytes that its plans hold, and its multiply-accumulates."""
@@ -95,19 +98,27 @@ class _Choice:
         return next(small, None)
 
     def share(self, now: Network, peak: Peak) -> bool:
-        """Let depthwise convolutions at the peak of the form ``now`` write over dead rows, if that holds no more; whether it was possible.
+        """Let depthwise convolutions at the peak of the form ``now`` write over dead rows; returns whether that holds fewer bytes.
 
-        It needs no multiply-accumulates.
+        All of them do, or the one that saves most: rows that are shared are a little longer at every step. Nothing is recomputed.
         """
         names = {one.name for one in depthwise_over_dead_rows(now, self._terms.device) if one.name in peak.parts} - self._kept_apart
-        before, self._shared = self._shared, self._shared | names
-        made = self.made() if names else None
-        found = None if made is None else planned_peak(made, self._terms.homes)
-        if found is not None and (found.size, len(found.parts)) < (peak.size, len(peak.parts)):
-            return True
-        self._shared = before
+        before = self._shared
+        for some in ([names], [{name} for name in sorted(names)[:_ALONE]] if len(names) > 1 else []):
+            found = [(one.size, len(one.parts), sorted(new)) for new in some if new and (one := self._peak_with(before | new)) is not None]
+            size, count, chosen = min(found, default=(peak.size, len(peak.parts), []))
+            if (size, count) < (peak.size, len(peak.parts)):
+                self._shared = before.union(chosen)
+                return True
         self._kept_apart |= names
         return False
+
+    def _peak_with(self, shared: frozenset[str]) -> Peak | None:
+        """The peak with other convolutions over dead rows; None if that form has too many parts."""
+        before, self._shared = self._shared, shared
+        made = self.made()
+        self._shared = before
+        return None if made is None else planned_peak(made, self._terms.homes)
 
     def refine(self, peak: Peak) -> bool:
         """Cut the blocks at the peak finer, or take other tiles; returns whether that was possible."""
