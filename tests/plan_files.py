@@ -50,4 +50,4 @@ def edited_plan(rng: random.Random, *, decisions: bool) -> bytes:
     try:
         return to_json(schedule_of(changed)).encode("ascii")
     except InputError:
-        return json.dumps({"schema": 5, "digest": "0" * 64, "schedule": changed}).encode("ascii")
+        return json.dumps({"schema": 6, "digest": "0" * 64, "schedule": changed}).encode("ascii")

@@ -272,7 +272,7 @@ def test_a_memory_system_survives_its_json_form(names: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("value", ["[],", "{},", "0,", '"",'])
 def test_a_schedule_of_many_values_takes_no_more_memory_than_its_text(value: str) -> None:
-    text = '{"schema": 5, "digest": "", "schedule": [' + value * (8 * MAX_VALUES) + "0]}"
+    text = '{"schema": 6, "digest": "", "schedule": [' + value * (8 * MAX_VALUES) + "0]}"
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=f"{MAX_VALUES} is the most"):

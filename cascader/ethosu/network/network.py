@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.network.axis import Axis
@@ -171,8 +171,7 @@ class Network(Brief, frozen=True):
     constant_outputs: tuple[ConstantOutput, ...] = ()
     homes: tuple[Home, ...] = ()
     resources: tuple[ResourceVariable, ...] = ()
-    # The key in files that exist already.
-    recomputed_macs: int = field(default=0, name="macs_again")
+    recomputed_macs: int = 0
 
     @property
     def macs(self) -> int:

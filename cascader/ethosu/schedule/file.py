@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -17,8 +18,13 @@ from npu_model.documents import MAX_INTEGER, encoded, plain, typed
 from npu_model.errors import InputError
 from npu_model.printable import shown
 
-SCHEMA = 5
-"""Version of the file's structure. It rises whenever a field changes its meaning."""
+SCHEMA = 6
+"""Version of the file's structure. It rises whenever a field changes its name or its meaning."""
+
+_BEFORE = 5
+"""The previous version, which is still read: ``network.macs_again`` is ``network.recomputed_macs`` now."""
+
+_NEW_NAMES = {"macs_again": "recomputed_macs"}
 
 MAX_FILE_BYTES = 1 << 29
 """Limit of the length of a schedule file."""
@@ -41,8 +47,25 @@ _THE_FILE = "The schedule file"
 
 def digest(schedule: Schedule) -> str:
     """SHA-256 of the content in canonical form; the constants enter by their own digest."""
-    network = replace(schedule.network, constants=sha256(schedule.network.constants).digest())
-    return sha256(encoded((SCHEMA, replace(schedule, network=network)))).hexdigest()
+    return sha256(encoded((SCHEMA, _by_digest(schedule)))).hexdigest()
+
+
+def _by_digest(schedule: Schedule) -> Schedule:
+    """The schedule with the digest of its constants in their place."""
+    return replace(schedule, network=replace(schedule.network, constants=sha256(schedule.network.constants).digest()))
+
+
+def _renamed(given: Any, names: Mapping[str, str]) -> Any:
+    """The JSON values of a schedule with other names of its network's fields, in the same order."""
+    if not isinstance(given, dict) or not isinstance(given.get("network"), dict):
+        return given
+    return given | {"network": {names.get(key, key): value for key, value in given["network"].items()}}
+
+
+def _digest_before(schedule: Schedule) -> str:
+    """The digest that the previous version of the file has for a schedule."""
+    old = _renamed(plain(_by_digest(schedule)), {new: old for old, new in _NEW_NAMES.items()})
+    return sha256(encoded((_BEFORE, old))).hexdigest()
 
 
 def _ascii(text: str) -> str:
@@ -70,8 +93,9 @@ def _parse(text: str) -> dict[str, Any]:
         raise InputError(f"The schedule file is not JSON ({reason}): it is cut off or of another kind; write it again.") from None
     if not isinstance(document, dict) or "schema" not in document:
         raise InputError("The file has no 'schema': it is not a schedule file; write one with `npu-testbed schedule`.")
-    if document["schema"] != SCHEMA or type(document["schema"]) is not int:
-        raise InputError(f"The schedule file has schema {shown(document['schema'])}: this version reads {SCHEMA}; write it again.")
+    if document["schema"] not in (_BEFORE, SCHEMA) or type(document["schema"]) is not int:
+        known = f"{_BEFORE} and {SCHEMA}"
+        raise InputError(f"The schedule file has schema {shown(document['schema'])}: this version reads {known}; write it again.")
     if set(document) != _KEYS:
         raise InputError("The schedule file has other keys than schema, digest and schedule: write it again.")
     return document
@@ -128,8 +152,9 @@ def from_json(text: str) -> Schedule:
     :func:`check_schedule`), and finally a file that was edited later.
     """
     document = _parse(text)
-    schedule = schedule_of(document["schedule"])
+    is_old = document["schema"] == _BEFORE
+    schedule = schedule_of(_renamed(document["schedule"], _NEW_NAMES) if is_old else document["schedule"])
     check_schedule(schedule)
-    if digest(schedule) != document["digest"]:
+    if (_digest_before if is_old else digest)(schedule) != document["digest"]:
         raise InputError("The schedule file was edited after it was written: run `npu-testbed schedule` again.")
     return schedule

@@ -156,6 +156,15 @@ def test_the_file_is_the_same_bytes_whatever_the_hash_seed() -> None:
     assert len(digests) == 1
 
 
+def test_a_file_of_the_previous_schema_is_read() -> None:
+    text = to_json(schedule("tiny_residual")).replace('"recomputed_macs"', '"macs_again"').replace('"schema": 6', '"schema": 5')
+    # The digest is that which the previous version wrote.
+    before = text.replace(digest(schedule("tiny_residual")), "0fd9c9948df2a32e0c22f1af381a6d2c10457b7095899f59e7fe20bd5bfb5c07")
+    assert from_json(before) == schedule("tiny_residual")
+    with pytest.raises(InputError, match="was edited after it was written"):
+        from_json(text)
+
+
 def document(name: str = "tiny_residual") -> dict[str, Any]:
     return json.loads(to_json(schedule(name)))  # type: ignore[no-any-return]  # what to_json writes is an object
 
@@ -174,7 +183,7 @@ def edit(path: str, value: object) -> str:
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
-        ("schema", 1, "has schema 1: this version reads 5"),
+        ("schema", 1, "has schema 1: this version reads 5 and 6"),
         ("schema", True, "has schema True"),
         ("extra", 1, "other keys than schema, digest and schedule"),
         ("schedule", [], r"has \[\] at its top where an object \(Schedule\) is needed"),
