@@ -122,7 +122,7 @@ def measure(cases: Sequence[tuple[str, str]], turn: Turn | None = None) -> Score
 
 
 def _apart(cases: Sequence[tuple[str, str]], turn: Turn | None = None) -> Scores:
-    """As :func:`measure`, in a process of its own."""
+    """Like :func:`measure`, in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(measure, cases, turn).result()
 

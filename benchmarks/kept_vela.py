@@ -39,7 +39,7 @@ def _key(command: Sequence[str], folder: Path) -> str:
 def kept_child(
     kept: Path, command: Sequence[str], *, folder: Path, timeout: float, meanwhile: Callable[[], object] = nothing
 ) -> subprocess.CompletedProcess[str]:
-    """As :func:`run_child`, with what the child left in its folder and said, from ``kept`` or kept there now.
+    """Like :func:`run_child`, with what the child left in its folder and said, from ``kept`` or kept there now.
 
     What a signal ended is not kept: another time it may go well. Any number of processes may share the folder ``kept``.
     """

@@ -76,7 +76,7 @@ class _Lives:
             self._last_use[segment] = step
 
     def write(self, step: int, access: ByteRange) -> None:
-        """A segment that the same operation reads (in place) lives on; any other begins anew."""
+        """A segment that the same operation reads (in place) lives on; any other begins from scratch."""
         for segment in self._segments.of(access):
             if self._last_use.get(segment) != step:
                 self._end(segment)

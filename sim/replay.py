@@ -1,4 +1,4 @@
-"""Replay: run Programs on the engine and say what each operation costs by unit, port and cause."""
+"""Replay: run Programs on the engine and count the cycles of each operation by unit, port and cause."""
 
 from __future__ import annotations
 

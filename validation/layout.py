@@ -1,4 +1,4 @@
-"""Tables of text laid out for a terminal: as wide as they are where that fits, else narrower, else a paragraph per row."""
+"""Tables of text laid out for a terminal: at full width if that fits, else narrower, else a paragraph per row."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _broken(cell: str, size: int) -> str:
 
 
 def _joined(cell: str) -> str:
-    """A cell in which no line may end behind a stroke: "bytes / Vela's" has two lines, not three."""
+    """A cell in which no line may end after a stroke: "bytes / Vela's" has two lines, not three."""
     return cell.replace(" / ", f" /{_TIE}")
 
 

@@ -1,4 +1,4 @@
-"""The one reader of files that users name: regular files alone, each up to a bound, and what is wrong as one sentence."""
+"""The one reader of files that users name: only regular files, each up to a limit, with one sentence for any fault."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _instead(path: str) -> str:
 
 
 def read_file(path: str | Path, what: str, bound: int = MAX_BYTES) -> bytes:
-    """The bytes of a regular, non-empty file of at most ``bound`` bytes; ``what`` is what the error calls it ("Model", "Schedule")."""
+    """The bytes of a regular, non-empty file of at most ``bound`` bytes; ``what`` is its name in the error ("Model", "Schedule")."""
     try:
         data = _read(path, what, bound)
     except (OSError, ValueError) as error:

@@ -19,7 +19,7 @@ _COMMON = 0.75
 
 
 def name_end(name: str, size: int) -> str:
-    """A name in at most ``size`` characters: what a path of names ends in tells more than what it begins with.
+    """A name in at most ``size`` characters. The end of a path of names tells more than its beginning.
 
     >>> name_end("functional_1/pointwise_1_1/Relu", 24), name_end("functional_1/pointwise_1_1/Relu", 12)
     ('.../pointwise_1_1/Relu', '.../Relu')
@@ -32,7 +32,7 @@ def name_end(name: str, size: int) -> str:
 
 
 def _shared(one: str, other: str) -> int:
-    """Characters that two names begin with alike."""
+    """The number of characters with which both names begin."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
@@ -65,7 +65,7 @@ def _without_head(names: set[str]) -> dict[str, str]:
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
-    """Paths without the segments that tell nothing: what nearly all begin with, and what follows segments of one name alone.
+    """Paths without useless segments: the beginning of nearly all paths, and segments that always follow one name.
 
     >>> told_apart(["net/conv_1/expand/Relu", "net/conv_1/project/Fused", "net/conv_2/Relu", "total"])
     ['conv_1/expand', 'conv_1/project', 'conv_2', 'total']

@@ -65,7 +65,7 @@ def _is_number(cell: str) -> bool:
 
 
 def percent(ratio: float | None) -> str:
-    """A signed ratio in per cent with two decimals; "-" for None, no sign for what rounds to nothing."""
+    """A signed ratio in per cent with two decimals; "-" for None, no sign for a number that rounds to zero."""
     if ratio is None:
         return "-"
     text = f"{100 * ratio:+.2f} %"

@@ -84,7 +84,7 @@ def _on_devices(ask: Any, source: Source) -> Iterator[Request]:
 
 
 def _on_memory(point: PointAsk, source: Source, pairs: Settings) -> Request:
-    """The Request of a point. Its memory system keeps its name; ``pairs`` say which settings of it, and of the rest, were made."""
+    """The Request of a point. Its memory system keeps its name; ``pairs`` names its settings, and the other settings."""
     device = device_of(point)
     require_use(device, "schedule")
     request = on_device(common_request(point, source), device, point, arena_bound(device, point))

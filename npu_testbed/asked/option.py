@@ -31,7 +31,7 @@ class Option(NamedTuple):
     - ``source``: a positional argument; ``named``: spellings in addition to the field's own, such as ``-o``.
     - ``only``: "values" for an argument of Python alone, "words" for an option of the command line alone.
     - ``needed``: the command line must have it; ``spelled``: its long spelling there, where that is not the field's name.
-    - ``alone``: the word that an option without a value stands for.
+    - ``alone``: the word that an option without a value means.
     - ``callable``: Python may give a function in place of a word.
     """
 
@@ -69,7 +69,7 @@ class Declared(NamedTuple):
         return self.kind is bool
 
     def is_value(self, value: Any) -> bool:
-        """Whether a value of Python goes to the Ask as it is, past the command line."""
+        """Whether a value of Python goes to the Ask unchanged, past the command line."""
         return self.option.only == "values" or (self.option.callable and callable(value))
 
     @property
@@ -147,7 +147,7 @@ _SAID: dict[type, str] = {str: "a text", Integral: "an integer", Real: "a number
 
 
 def as_said(value: Any) -> str:
-    """A Python value for an error message: texts and numbers as they are, other values by their type."""
+    """A Python value for an error message: texts and numbers unchanged, other values by their type."""
     return shown(value) if isinstance(value, (str, bytes, Number, type(None))) else f"<{type(value).__name__}>"
 
 

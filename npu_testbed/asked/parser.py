@@ -36,7 +36,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """An argument parser that refuses abbreviations and raises what is wrong as one sentence.
 
-    ``fill`` gives the parser its options once its command is asked for: the others' need not be imported.
+    ``fill`` gives the parser its options once its command is used, so that the other commands need not be imported.
     """
 
     def __init__(self, *, fill: Callable[[Parser], None] | None = None, **settings: Any) -> None:

@@ -98,7 +98,7 @@ def replay_of_schedule(ask: SaysReplay, text: str, progress: Progress = silent, 
 
 
 def replay_of_model(ask: SaysReplay, text: str, progress: Progress = silent) -> Request:
-    """The Request for the replay of Vela's schedule. A ``*_vela.tflite``, a ``.pte`` or a C array of either runs as it is.
+    """The Request for the replay of Vela's schedule. A ``*_vela.tflite``, a ``.pte`` or a C array of either runs unchanged.
 
     Vela compiles any other model. InputError if the model or a name is wrong, or if an option cannot apply to a compiled file.
     """

@@ -122,7 +122,7 @@ def shaped(source: Any, ask: ChangesModels) -> str:
 
 
 def shaped_model(ask: ChangesModels, model: Any) -> str | None:
-    """As :func:`shaped`, for a model that may be missing (None); InputError if a change is requested without a model."""
+    """Like :func:`shaped`, for a model that may be missing (None); InputError if a change is requested without a model."""
     if model is not None:
         return shaped(model, ask)
     for option, values in (("--input-shape", ask.input_shape), ("--layout", ask.layout)):

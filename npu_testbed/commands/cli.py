@@ -42,7 +42,7 @@ else:
 
 
 def build_parser() -> Parser:
-    """The parser of all commands; each sets ``asked``, the :class:`Command`, and is filled once it is asked for."""
+    """The parser of all commands; each sets ``asked``, the :class:`Command`, and is filled on demand."""
     parser = Parser(
         prog="npu-testbed",
         description="Schedule networks for Arm Ethos-U class NPUs and replay schedules: cycles, SRAM and traffic.",

@@ -52,7 +52,7 @@ def _window(text: str) -> tuple[int, int | None]:
 
 
 class Replay(Ask["ReplayOutcome"], frozen=True, kw_only=True):
-    """The options of every replay: the memories, and what is reported."""
+    """The options of every replay: the memories, and the reports."""
 
     more: ClassVar[str] = CHECKS
 
@@ -182,7 +182,7 @@ class SimulateVelaOptions(Replay, frozen=True, kw_only=True):
 
 
 class SimulateVela(SimulateVelaOptions, frozen=True):
-    """Replay Vela's own schedule: a compiled *_vela.tflite as it is; any other network is compiled with Vela first."""
+    """Replay Vela's own schedule: a compiled *_vela.tflite unchanged; any other network is compiled with Vela first."""
 
     command: ClassVar[str] = "simulate vela"
     examples: ClassVar[tuple[str, ...]] = (

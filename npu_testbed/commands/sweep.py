@@ -105,7 +105,7 @@ class Sweep(SweepOptions, frozen=True):
     """Schedule each network on every combination of accelerators, memory systems, parameters and limits of the arena.
 
     Each point is scheduled as `schedule` does, and the answer says what is fastest within each limit. A larger limit gets what a smaller
-    one found, if that is better. --results lets an interrupted sweep go on where it was.
+    one found, if that is better. With --results an interrupted sweep continues where it was.
     """
 
     command: ClassVar[str] = "sweep"

@@ -15,8 +15,8 @@ class ValidateAll(OfModels["SuiteOutcome"], frozen=True):
     """Check every peer and print one scorecard.
 
     Measured streams are checked against the FVP's counters, and networks on the ethos-u55-128 against Vela's SRAM and estimate and LiteRT's
-    bytes (not checked if LiteRT is not installed). About two minutes for the whole zoo. Status 1 if a bar is missed that is not known to
-    be.
+    bytes (not checked if LiteRT is not installed). About two minutes for the whole zoo. Status 1 if a bar is missed that is not a known
+    miss.
     """
 
     command: ClassVar[str] = "validate all"

@@ -67,7 +67,7 @@ class Verify(VerifyOptions, frozen=True):
     """Run a schedule file, a compiled *_vela.tflite or a .pte bit by bit on random or given inputs, and compare its outputs.
 
     The references are Vela's legalised stream of the original network and LiteRT's reference kernels, if the extra 'numerics' is installed.
-    Tensor Expressions are compared with what TVM compiles for this machine. That run is in stream order: the order in which the NPU may run
+    Tensor Expressions are compared with TVM's own code for this machine. That run is in stream order: the order in which the NPU may run
     the operations is checked byte by byte.
     """
 

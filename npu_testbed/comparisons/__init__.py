@@ -1,1 +1,1 @@
-"""Answers side by side: one network beside Vela, many networks, and sweeps; with tables and verdicts."""
+"""Answers side by side: one network next to Vela's, many networks, and sweeps; with tables and verdicts."""

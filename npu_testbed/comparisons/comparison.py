@@ -110,7 +110,7 @@ def sweep_sizes(low: int, high: int, count: int = SWEEP) -> tuple[int, ...]:
 
 
 def _best(points: Iterable[VelaPoint], optimise: str) -> VelaPoint | None:
-    """The point of the core that did better on what was optimised; None without points."""
+    """The point of the core that did better on the optimised figure; None without points."""
     chosen = [point for point in points if point.run.optimise == optimise and point.run.arena_cache_size is None]
     return min(chosen, key=lambda p: (p.memory, p.cycles) if optimise == "Size" else (p.cycles, p.memory), default=None)
 

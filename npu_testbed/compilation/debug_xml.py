@@ -1,7 +1,7 @@
 """``NAME_debug.xml``: Vela's debug database of a compiled network, whose tables name our operations as Vela's name its own.
 
-Tools look an operation of the command stream up by the byte offset of its command: ``queue`` leads to ``optimised``, that to ``source``,
-which has the operator's number in the .tflite file, and to ``perf``, which has the layer's name and what it takes.
+Tools look an operation of the command stream up by the byte offset of its command: ``queue`` leads to ``optimised``, which leads to
+``source`` and ``perf``. ``source`` has the operator's number in the .tflite file, ``perf`` the layer's name and figures.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def vela_ini_text() -> str:
 
 
 def configuration_file(path: Path) -> Path:
-    """The file that Vela's ``--config`` means by ``path``, whether it exists or not.
+    """The file of ``path`` for Vela's ``--config``; it may be missing.
 
     As in Vela, a folder and a file (``Arm/vela.ini``) that do not exist here name a file that Vela ships.
     """

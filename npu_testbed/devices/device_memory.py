@@ -1,4 +1,4 @@
-"""The memories of an accelerator: defaults for what an Ask leaves out, and the limits of the accelerator's ports."""
+"""The memories of an accelerator: defaults for fields that an Ask leaves out, and the limits of the accelerator's ports."""
 
 from __future__ import annotations
 

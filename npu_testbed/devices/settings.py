@@ -94,10 +94,10 @@ _EXTERNAL = (EXTERNAL, "dram", "onchipflash", "offchipflash")
 
 
 def _named(system: MemorySystem, name: str) -> str:
-    """The name that a memory system has for one that is called ``name``: one name a memory, whatever the system was read from.
+    """The memory system's own name for the memory ``name``: each memory has one name in any kind of system.
 
-    The case of letters does not matter. :data:`EXTERNAL` is the memory behind AXI1; a timing adapter's, which stands for any flash or DRAM,
-    has all of their names.
+    The case of letters does not matter. :data:`EXTERNAL` is the memory behind AXI1; a timing adapter's memory represents any flash or DRAM
+    and has all of their names.
     """
     names = {memory.name.lower(): memory.name for memory in reversed(system.ports)}
     wanted = name.lower()

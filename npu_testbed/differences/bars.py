@@ -27,7 +27,7 @@ _FIRST = 1
 
 
 class Bar(Struct, frozen=True):
-    """One figure and its limit; ``source`` says where the limit is from."""
+    """One figure and its limit; ``source`` names the origin of the limit."""
 
     what: str
     value: int

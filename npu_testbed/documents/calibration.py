@@ -84,7 +84,7 @@ class FitErrorsEntry(Entry, frozen=True):
 
 
 class FoldEntry(ErrorsEntry, frozen=True):
-    """Errors of what was left out of a fit."""
+    """Errors on networks that were left out of a fit."""
 
     kind: str
     left_out: str

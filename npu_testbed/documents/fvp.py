@@ -150,7 +150,7 @@ class MacCyclesEntry(ReplayedOperatorEntry, frozen=True):
 
 
 class ReadingEntry(ReplayedOperatorEntry, frozen=True):
-    """An operator by another reading of what was published."""
+    """An operator by another reading of its publication."""
 
     reading: str
 

@@ -61,7 +61,7 @@ Inferred = Annotated[
 
 
 class CpuOperationEntry(Entry, frozen=True):
-    """An operator on the CPU with its tensors, and the reason why it is there."""
+    """An operator on the CPU with its tensors, and the reason."""
 
     operator: str
     inputs: tuple[str, ...]

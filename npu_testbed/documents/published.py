@@ -1,4 +1,4 @@
-"""JSON Schemas (2020-12) of the documents, made from their Structs whenever one is asked for."""
+"""JSON Schemas (2020-12) of the documents, made from their Structs on demand."""
 
 from __future__ import annotations
 

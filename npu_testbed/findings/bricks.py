@@ -89,7 +89,10 @@ def _narrow(fm: FeatureMap, places: dict[Key, list[tuple[int, int]]], channels: 
 
 
 def _narrowed(program: Program, depth: int) -> Program:
-    """The Program with the tensors of a number of channels one brick narrower. Only its accesses count, as its weights stay unchanged."""
+    """The Program with the tensors of a number of channels one brick narrower.
+
+    Only its accesses count, because its weights stay unchanged.
+    """
     places = _places(program, depth)
     operations: list[Operation] = []
     kept: list[int] = []

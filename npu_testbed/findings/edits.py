@@ -62,7 +62,7 @@ def _wait(outstanding: int) -> DmaWait:
 
 
 def without_transfer(program: Program, index: int) -> Program:
-    """The Program without a transfer; waits ask for the same of the others."""
+    """The Program without a transfer; waits ask for the same number of the other transfers."""
     operations = _waits(program.operations, lambda outstanding, later: outstanding - (outstanding > later), index + 1)
     return _of(program, [i for i in range(len(operations)) if i != index], operations)
 

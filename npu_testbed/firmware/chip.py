@@ -59,7 +59,7 @@ class ChipCore(Struct, frozen=True):
 
 
 class NpuBlock(Struct, frozen=True):
-    """The NPU: its accelerator, register addresses, interrupt number, clock, and the memory system behind its AXI ports."""
+    """The NPU: its accelerator, register addresses, interrupt number, clock, and the memory system on its AXI ports."""
 
     accelerator: str
     addresses: tuple[int, ...]

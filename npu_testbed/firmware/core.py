@@ -40,7 +40,7 @@ _SWI, _BREAK, _RETURNED, _RESETS = 2, 7, 8, (1, 18)
 
 
 class StoppedError(Exception):
-    """The core cannot go on; the message says why and where."""
+    """The core cannot continue; the message says why and where."""
 
 
 class EmulatedCore:
@@ -90,7 +90,7 @@ class EmulatedCore:
         self._uc.mmio_map(address, size, reading, None, writing, None)
 
     def sleep_at(self, addresses: Iterable[int]) -> None:
-        """Stop behind the WFI and WFE instructions at these addresses."""
+        """Stop after the WFI and WFE instructions at these addresses."""
         for address in addresses:
             self._uc.hook_add(unicorn.UC_HOOK_CODE, self._sleeping, None, address, address)
 
@@ -138,7 +138,7 @@ class EmulatedCore:
     def run(self, instructions: int) -> None:
         """Execute at most ``instructions``; fewer if the core sleeps, an exception comes or a register asks for a stop.
 
-        StoppedError if the core cannot go on. Errors of a register's function are raised here.
+        StoppedError if the core cannot continue. Errors of a register's function are raised here.
         """
         self._take_pending()
         self._event, self._raised, self._complaint = None, None, ""

@@ -185,7 +185,7 @@ class FirmwareMachine:
     def run(self, seconds: Fraction, spans: Sequence[tuple[int, int]] = ()) -> tuple[int | None, tuple[bytes, ...]]:
         """Run until the firmware ends, and return its exit code with the memory of ``spans`` (address and size).
 
-        The exit code is None if the firmware has not ended within ``seconds`` of its own time. StoppedError if the core cannot go on, or
+        The exit code is None if the firmware has not ended within ``seconds`` of its own time. StoppedError if the core cannot continue, or
         sleeps where nothing can wake it.
         """
         limit = int(seconds * self.chip.core.clock_hz)

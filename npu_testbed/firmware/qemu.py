@@ -1,7 +1,7 @@
 """A chip whose core runs in QEMU. The emulator's debugger port brings the NPU into its address space.
 
-QEMU stops before every access to the NPU's addresses. This module does the access, and the core goes on after it. A run of the NPU is over
-before the core's next instruction. A store that the core itself executes makes the interrupt pending.
+QEMU stops before every access to the NPU's addresses. This module does the access, and the core continues after it. A run of the NPU is
+over before the core's next instruction. A store that the core itself executes makes the interrupt pending.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class QemuMachine:
     def run(self, seconds: Fraction, spans: Sequence[tuple[int, int]] = ()) -> tuple[int | None, tuple[bytes, ...]]:
         """Run until the firmware ends, and return its exit code with the memory of ``spans`` (address and size).
 
-        The exit code is None if the firmware has not ended within ``seconds`` of real time. StoppedError if the core cannot go on.
+        The exit code is None if the firmware has not ended within ``seconds`` of real time. StoppedError if the core cannot continue.
         InputError if QEMU has ended before the spans were read.
         """
         timer = threading.Timer(float(seconds), self._process.kill)

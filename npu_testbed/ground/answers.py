@@ -1,4 +1,4 @@
-"""Answers: results kept in a folder, so that interrupted work goes on from there.
+"""Answers: results kept in a folder, so that interrupted work continues from there.
 
 An answer is a JSON value. Its key is a digest of everything that determines it: the question, the versions of the tools and our own
 sources. So one folder may serve for anything, and a foreign folder is at worst useless. Each answer is written whole or not at all, as soon
@@ -114,7 +114,7 @@ class Answers:
         return None
 
     def keep(self, key: str, value: Any) -> None:
-        """Write an answer. If it cannot be written, the work goes on, because only the result was asked for."""
+        """Write an answer. If it cannot be written, the work continues, because only the result is needed."""
         with suppress(InputError):
             kept = {_DIGEST: _content_digest(key, value), _VALUE: value}
             text = json.dumps(kept, sort_keys=True, indent=None if self._packed else 1)

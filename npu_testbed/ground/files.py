@@ -56,7 +56,7 @@ def require_picture(path: str | PathLike[str], *sources: object) -> None:
 
 
 def require_page(path: str | PathLike[str], *sources: object) -> None:
-    """As :func:`require_writable`; InputError also if the name is not an HTML file's."""
+    """Like :func:`require_writable`; InputError also if the name is not an HTML file's."""
     if not str(path).lower().endswith(".html") and not _is_special(Path(path)):
         raise InputError(f"Report {str(path)!r} does not end in .html, which is the format that is written: name it so.")
     require_writable(path, *sources)

@@ -3,7 +3,7 @@
 - ``cycle,qread``: the NPU's position in its command stream (the QREAD register, in bytes), and the cycle counter at that time
 - ``qread``, with ``samples`` and ``stream`` if wanted: positions without times, as a profiler samples a program
 - ``layer,cycles``: the cycles of layers, by the names that ``simulate --csv`` writes
-- Vela's ``NAME_per-layer.csv``, and what ExecuTorch's inspector writes of an ETDump, in cycles: the same by their own columns
+- Vela's ``NAME_per-layer.csv``, and the table that ExecuTorch's inspector writes for an ETDump, in cycles: the same by their own columns
 - any other columns of layers and cycles, which a mapping names
 """
 
@@ -192,7 +192,7 @@ def _counters(data: bytes) -> Counters | None:
 def read_measured(path: str | Path, columns: dict[str, str] | None = None) -> Measured:
     """The measurement in a file. Its content tells its kind; ``columns`` may name the columns of layers and cycles.
 
-    InputError names the line and what is wrong with it.
+    InputError names the line and its fault.
     """
     data = read_file(path, "Measurement", MAX_BYTES)
     if data[4:8] == _ETDUMP:

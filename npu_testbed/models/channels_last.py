@@ -25,14 +25,14 @@ _ORDERS = {3: ((0, 2, 1), (1, 2, 0)), 4: ((0, 2, 3, 1),)}
 """Orders by which the axes of an input or output, with channels first, have the channels last: with a batch or, of three, without."""
 
 _PLAIN = ("QUANTIZE", "DEQUANTIZE", "CAST")
-"""Operators between the end of a network and its TRANSPOSE that treat every element alike, whatever its place."""
+"""Operators between an input or output of a network and its TRANSPOSE that treat all elements equally, at any position."""
 
 _INPUT, _OUTPUT = "input", "output"
-"""Names that stand for all inputs and for all outputs."""
+"""Names that mean all inputs and all outputs."""
 
 
 class _End(Struct, frozen=True):
-    """An end of a network: its operators from the input or output to the TRANSPOSE, and the order of axes that stands for that."""
+    """An input or output of a network: its operators up to the TRANSPOSE, and the order of axes that means that."""
 
     index: int
     way: tuple[int, ...]
@@ -59,7 +59,7 @@ def channels_last(model: bytes, layouts: Sequence[ChannelsLast]) -> bytes:
 
 
 def _tensors(reader: RecordReader, wanted: ChannelsLast) -> tuple[int, ...]:
-    """The numbers of the tensors that a name stands for; InputError if there are none."""
+    """The numbers of the tensors that a name means; InputError if there are none."""
     model = reader.model
     ends = {_INPUT: model.inputs, _OUTPUT: model.outputs}
     own = tuple(index for index in (*model.inputs, *model.outputs) if index >= 0)
@@ -137,7 +137,7 @@ def _output_end(model: TfliteModel, index: int) -> _End:
 
 
 def _is_inner(model: TfliteModel, index: int) -> bool:
-    """Whether an operator writes a tensor that the network does not hand out."""
+    """Whether an operator writes a tensor that is not an output of the network."""
     return index not in (*model.inputs, *model.outputs) and any(index in one.outputs for one in model.operators)
 
 
@@ -158,7 +158,7 @@ def _extents(shape: tuple[int, ...]) -> list[int]:
 
 
 def _order(model: TfliteModel, end: int, way: Sequence[int]) -> tuple[int, ...] | None:
-    """The order of an end's axes that the TRANSPOSE, the last operator of its way, stands for; None if it is none with channels last."""
+    """The order of axes that the TRANSPOSE, the last operator on the way, means; None if it is none with channels last."""
     operator = model.operators[way[-1]]
     if len(operator.inputs) != 2 or min(operator.inputs) < 0 or len(operator.outputs) != 1 or not keeps_values(model, operator):
         return None

@@ -37,7 +37,7 @@ def unsaid_homes(network: CompiledNetwork, homes: Sequence[Home]) -> tuple[str, 
 
 
 def _bindings(network: CompiledNetwork, what: str) -> Iterator[Binding]:
-    """The inputs and outputs that a name stands for."""
+    """The inputs and outputs that a name means."""
     ends = {INPUT: network.inputs, OUTPUT: network.outputs}
     every = (*network.inputs, *network.outputs)
     found = ends.get(what) or [binding for binding in every if binding.name == what]

@@ -63,7 +63,7 @@ def with_reasons(network: CompiledNetwork, compiled: bytes) -> CompiledNetwork:
 
 
 def with_reasons_of(network: CompiledNetwork, source: str) -> CompiledNetwork:
-    """As :func:`with_reasons` for the file ``source``, if it is a compiled one. A schedule records its reasons."""
+    """Like :func:`with_reasons` for the file ``source``, if it is a compiled one. A schedule records its reasons."""
     if any(isinstance(step, CpuOperator) and step.reason is None for step in network.steps):
         return with_reasons(network, unpacked(load_model(source).data))
     return network

@@ -59,7 +59,7 @@ def _changed(data: bytes, shapes: tuple[InputShape, ...], layouts: tuple[Channel
 
 
 def as_recorded(model: str, nhwc: Sequence[str]) -> str:
-    """The source of a model with the layouts that a file made from it records; layouts that are asked for stay."""
+    """The source of a model with the layouts that a file made from it records; requested layouts stay."""
     said = model if isinstance(model, ShapedSource) else ShapedSource(model)
     return ShapedSource(model, said.shapes, [ChannelsLast(name) for name in nhwc]) if nhwc and not said.layouts else model
 

@@ -57,14 +57,14 @@ def is_graph(value: object) -> TypeGuard[Graph]:
 
 
 def source_of(graph: Graph) -> str:
-    """A source that stands for a graph in this process."""
+    """A source that represents a graph in this process."""
     found = next((source for source, one in _GRAPHS.items() if one is graph), f"{_AT_HAND}{len(_GRAPHS)}")
     _GRAPHS[found] = graph
     return found
 
 
 def is_te(source: str) -> bool:
-    """Whether a source stands for Tensor Expressions: a function of a Python file, such a file alone, or a graph in memory.
+    """Whether a source means Tensor Expressions: a function of a Python file, such a file alone, or a graph in memory.
 
     >>> is_te("net.py:make_graph"), is_te("net.py"), is_te("net.tflite"), is_te("zoo:net")
     (True, True, False, False)

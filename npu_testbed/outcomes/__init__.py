@@ -1,4 +1,4 @@
-"""Results of the commands as values: what the command line prints, and what the verbs of the Python API return."""
+"""Results of the commands as values: the command line prints them, and the verbs of the Python API return them."""
 
 from npu_testbed.outcomes.outcome import Outcome, TextOutcome
 

@@ -76,7 +76,7 @@ class BytesVerdict(Enum):
 
 
 class LitertScore(Struct, frozen=True):
-    """Vela's schedule of one network run bit by bit: ``differing`` of ``size`` output bytes are not those of LiteRT."""
+    """Vela's schedule of one network run bit by bit: ``differing`` of ``size`` output bytes differ from LiteRT's."""
 
     network: str
     accelerator: str

@@ -65,7 +65,7 @@ class ExportTerms(Struct, frozen=True):
     means True for format tflite and a schedule for such a memory mode. ``stream`` names an input that arrives row by row, in a ring with
     the fewest rows that the jobs need. NAME=CYCLES_PER_ROW makes the ring large enough for a source of that pace that never waits. The C
     sources of a schedule then have a job for every few rows. Each job lists the rows that it waits for and the rows that it frees.
-    ``outer_alignment`` are the bytes of which a multiple begins each tensor outside a fast scratch.
+    ``outer_alignment`` is the alignment in bytes of each tensor outside a fast scratch.
     """
 
     cop_format: str = COP_FORMATS[0]

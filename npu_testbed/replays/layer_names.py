@@ -25,7 +25,7 @@ def shortened(name: str) -> str:
 
 
 def all_shortened(names: Sequence[str]) -> list[str]:
-    """The names of all layers for a table: up to the first ";" if that is unique, and of a path only the part that tells the layer apart.
+    """The names of all layers for a table: up to the first ";" if that is unique, and only the distinguishing part of a path.
 
     >>> all_shortened(["relu;conv_1", "relu;conv_2", "add;x", "net/conv_3/expand/Relu", "net/conv_3/project/BatchNorm"])
     ['relu;conv_1', 'relu;conv_2', 'add', 'expand', 'project']

@@ -75,7 +75,7 @@ def read_network(path: str | Path) -> ReadFile:
 def inspect(path: str | Path) -> str:
     """The text form of every Program in a ``*_vela.tflite``, a ``.pte`` or a schedule file, in order.
 
-    Each CPU operator has a line with the reason why it is there: a schedule records it, and Vela gives it for a compiled file.
+    Each CPU operator has a line with the reason: a schedule records it, and Vela gives it for a compiled file.
     """
     read = read_network(path)
     network = read.network if read.plan is not None else with_reasons(read.network, unpacked(read_file(path, "File")))

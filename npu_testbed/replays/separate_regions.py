@@ -37,7 +37,7 @@ def end_ports(network: Network) -> EndPorts | None:
 
 
 def on_end_ports(system: MemorySystem, network: CompiledNetwork, ports: EndPorts) -> MemorySystem:
-    """Return ``system`` with these ports for the regions of a compiled network's inputs and outputs. None stands for the arena's port.
+    """Return ``system`` with these ports for the regions of a compiled network's inputs and outputs. None means the arena's port.
 
     A region that several tensors share lies at the slowest requested port: AXI1 if any of them lives there.
     """

@@ -1,7 +1,7 @@
 """Streamed input: rows of an input that arrive while the network runs, as a camera or a sensor sends them.
 
 The schedule is cut before every job that reads a row for the first time. Each piece is a command stream of its own, which the host passes
-to the NPU when the rows are there. Pieces run one after the other, and the NPU drains between two pieces.
+to the NPU when the rows have arrived. Pieces run one after the other, and the NPU drains between two pieces.
 
 The rows lie in a ring, row y in place y mod R, if the input is read row by row. A piece reads rows from ``low`` on. The source may write
 row y as soon as the NPU runs a piece whose ``low`` is above y - R.

@@ -42,12 +42,12 @@ class VelaRun(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name in a table."""
+        """The name in a table."""
         return f"Vela {self.optimise}" if self.arena_cache_size is None else f"Vela at {self.arena_cache_size:,}"
 
 
 class VelaPoint(Struct, frozen=True):
-    """A compilation replayed: ``memory`` is the arena in bytes that its compiled file asks for, ``cycles`` are the replay's."""
+    """A replayed compilation: ``memory`` is the arena in bytes that its compiled file asks for, ``cycles`` are the replay's."""
 
     run: VelaRun
     memory: int
@@ -55,7 +55,7 @@ class VelaPoint(Struct, frozen=True):
 
     @property
     def overflows(self) -> bool:
-        """Whether its arena exceeds the requested one, which Vela takes as a wish."""
+        """Whether its arena exceeds the requested one, which Vela takes as a target."""
         return self.run.arena_cache_size is not None and self.memory > self.run.arena_cache_size
 
 

@@ -1,4 +1,4 @@
-"""Ends: the bytes of a network's inputs and outputs, in the arena or outside it, in words and as JSON."""
+"""Inputs and outputs: their bytes in the arena or outside it, as text and as JSON."""
 
 from __future__ import annotations
 

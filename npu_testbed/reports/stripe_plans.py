@@ -18,7 +18,7 @@ def groups_json(graph: CascaderGraph, plans: Sequence[StripePlan]) -> tuple[Grou
 
 
 def staging_groups_json(graph: CascaderGraph, plans: Sequence[StripePlan]) -> tuple[StagingGroupEntry, ...]:
-    """As :func:`groups_json`, with the parts whose constants are staged while the group runs."""
+    """Like :func:`groups_json`, with the parts whose constants are staged while the group runs."""
     staged = (tuple(graph.parts[index].name for index in plan.staged) for plan in plans)
     return tuple(extended(StagingGroupEntry, _group(graph, plan), staged=names) for plan, names in zip(plans, staged, strict=True))
 

@@ -1,4 +1,4 @@
-"""The error of cycles on a network that was not measured, in words, and the kernels of which no measurement shows the beats."""
+"""The error of cycles on a network that was not measured, in words, and the kernels whose beats no measurement shows."""
 
 from __future__ import annotations
 

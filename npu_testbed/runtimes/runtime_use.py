@@ -34,10 +34,10 @@ DRIVER_PORTS = (AXI1, *[AXI0] * 7)
 class RuntimeUse(Struct, frozen=True):
     """A network in a runtime, in bytes and cycles.
 
-    - ``planned``: bytes that the file asks for; ``placed``: those of inputs and outputs that the runtime adds.
+    - ``planned``: bytes that the file asks for; ``placed``: bytes of inputs and outputs that the runtime adds.
     - ``own``: what the runtime takes for itself (None: not known).
-    - ``outside``: bytes by region that the application keeps elsewhere; ``fast``: those of a fast scratch.
-    - ``ports``: those of the regions in use; ``cycles``: of the NPU (None where nothing was replayed).
+    - ``outside``: bytes by region that the application keeps elsewhere; ``fast``: bytes of a fast scratch.
+    - ``ports``: the ports of the regions in use; ``cycles``: of the NPU (None where nothing was replayed).
     - ``refused``: why the runtime cannot run the network ("": it can). Then all figures are 0.
     """
 
@@ -82,7 +82,7 @@ def in_driver_ports(system: MemorySystem) -> MemorySystem:
 def tflm(network: CompiledNetwork, system: MemorySystem, cycles: int | None, timing: TimingParameters = DEFAULT_TIMING) -> RuntimeUse:
     """The placement by TFLite Micro, which puts inputs and outputs outside the arena into its own arena, with the driver's default ports.
 
-    ``cycles`` are those of the replay on ``system`` (None: nothing is replayed).
+    ``cycles`` is the cycles of the replay on ``system`` (None: nothing is replayed).
     """
     if network.resources:
         return RuntimeUse(TFLM, refused="its file keeps resource variables, which take bytes that the application chooses")
@@ -128,7 +128,7 @@ def bare(network: CompiledNetwork, system: MemorySystem, cycles: int | None) -> 
 def placements(
     network: CompiledNetwork, system: MemorySystem, cycles: int | None, timing: TimingParameters = DEFAULT_TIMING
 ) -> tuple[RuntimeUse, ...]:
-    """The placements of a network by all runtimes; ``cycles`` are those of its replay on ``system``."""
+    """The placements of a network by all runtimes; ``cycles`` is the cycles of its replay on ``system``."""
     return tflm(network, system, cycles, timing), executorch(network, system, cycles), bare(network, system, cycles)
 
 

@@ -173,8 +173,8 @@ def replayed_frontier(
 def frontier(request: Request, run: Run = _ALONE, schedules: Path | None = None) -> Frontier:
     """The frontier of a request: all schedules within its budget that no other schedule beats.
 
-    ``schedules`` is a folder for the schedules, and during the search for the best so far. An interrupted search goes on from this folder.
-    InputError if the model or a name is wrong, or no point fits.
+    ``schedules`` is a folder for the schedules, and during the search for the best so far. An interrupted search continues from this
+    folder. InputError if the model or a name is wrong, or no point fits.
     """
     task = load_task(request, run.show)
     try:

@@ -50,7 +50,7 @@ def other_ways(request: Request, run: Run, only: Container[str] | None = None) -
 
 
 def ways_for(error: BudgetError, request: Request, run: Run) -> Iterator[str]:
-    """As :func:`other_ways`, with the options that may help after this error."""
+    """Like :func:`other_ways`, with the options that may help after this error."""
     if isinstance(error, FloorError):
         return other_ways(request, run, [option for option, _ in error.ways])
     return other_ways(request, run) if isinstance(error, SearchedError) else iter(())

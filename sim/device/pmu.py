@@ -48,7 +48,7 @@ class Pmu:
     def _cycle_event(self) -> str | None:
         """The event whose cycles the cycle counter counts; None if its start event never comes.
 
-        CYCLE, or no start event, starts it at once. NPU_ACTIVE starts it with a run; unless NPU_IDLE stops it, it goes on after that run.
+        CYCLE, or no start event, starts it at once. NPU_ACTIVE starts it with a run; unless NPU_IDLE stops it, it continues after that run.
         """
         start, stop = (self._names.get(number, "") for number in (self.start_event, self.stop_event))
         if self.start_event == 0 or start == "CYCLE":

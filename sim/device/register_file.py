@@ -43,6 +43,6 @@ class Words:
         return self._named[register].field(field).of(self.values[register])
 
     def set_field(self, register: str, field: str, value: int) -> None:
-        """Set a field, whatever a core may do with it."""
+        """Set a field, even if a core may not write it."""
         found = self._named[register].field(field)
         self.values[register] = self.values[register] & ~found.mask | found.at(value)

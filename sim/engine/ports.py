@@ -185,8 +185,8 @@ class PortServer:
     def _issue(self, time: int, words: int, pace: int) -> tuple[int, int]:
         """Issue a transaction at the first cycle from ``time`` on with a free slot, a path that is soon free, and an open gate.
 
-        Its words go on to the input buffer if there is a ``pace``. Returns the cycles of its issue and of its end, with the last data word
-        read or the response.
+        Its words continue to the input buffer if there is a ``pace``. Returns the cycles of its issue and of its end, with the last data
+        word read or the response.
         """
         outstanding, path = self._outstanding, self._path
         if self._limit and len(outstanding) >= self._limit:

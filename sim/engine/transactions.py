@@ -98,7 +98,7 @@ class _Reads:
 def read_transactions(program: Program, device: Accelerator, system: MemorySystem, timing: TimingParameters) -> tuple[int, int]:
     """Transactions that read through AXI0 and AXI1: kernels, transfers and the command fetch.
 
-    A weight stream continues across steps: if a step ends inside a transaction, the next step goes on with it. No transaction crosses a
+    A weight stream continues across steps: if a step ends inside a transaction, the next step continues it. No transaction crosses a
     multiple of the driver's burst; IFM transactions do not either.
     """
     reads = _Reads(device, system, timing)

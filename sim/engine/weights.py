@@ -129,7 +129,7 @@ class _Reader:
 
 
 def _ahead(machine: Machine) -> Process:
-    """Keep as many transactions under way as each core may have, over all slots."""
+    """Keep each core's largest number of transactions under way, over all slots."""
     recorder, reader = machine.recorder, _Reader(machine)
     while True:
         reader.decode()

@@ -59,7 +59,7 @@ def _depthwise(op: KernelOperation, image: Real, weights: Real) -> Real:
 
 
 def _biased(op: KernelOperation, sums: Real, bound: int, table: ScaleTable, user: str) -> Integers:
-    """Accumulators with their bias; InputError if one leaves its format, as no source says what the hardware does then."""
+    """Accumulators with their bias; InputError if one leaves its format, because no source says what the hardware does then."""
     bits = _ACCUMULATOR_BITS.get(op.accumulator)
     if bits is None:
         raise InputError(f"{user} accumulates in {op.accumulator.name}: only integer accumulators are modelled; compile with 8 or 16 bits.")

@@ -22,7 +22,7 @@ from sim.functional.rescale import Integers
 from sim.functional.resizing import resized
 
 OnOperation = Callable[[int, Operation, RegionBytes], None]
-"""Called after each operation with its index, itself and the memory as it is then."""
+"""Called after each operation with its index, the operation and the current memory."""
 
 
 def _compute(op: KernelOperation, memory: RegionBytes, cache: FilterCache, device: Accelerator, user: str) -> Integers:

@@ -1,8 +1,8 @@
 """The memory of a Program: regions and SHRAM, with a mask of written bytes.
 
 Feature maps are gathered and scattered as the hardware addresses them (tiles, strides, layout). A byte is defined if it is a constant, an
-input, or a result of an operation or a DMA. Reading another byte is an error. A DMA transfer copies undefined bytes and their state alike.
-Writing a partial NHCWB16 brick leaves its unused channels undefined, as the hardware moves whole bricks.
+input, or a result of an operation or a DMA. Reading another byte is an error. A DMA transfer copies undefined bytes together with their
+state. Writing a partial NHCWB16 brick leaves its unused channels undefined, because the hardware moves whole bricks.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _WRITTEN: dict[int, np.dtype[Any]] = {size: np.dtype(f"<u{size}") for size in (1
 class RegionBytes(Regions):
     """The memories of one Program.
 
-    Regions 1 and 2 are one memory when they have the same size, as the driver binds Vela's scratch and fast scratch to
-    one tensor unless the memory mode is Dedicated_Sram; all other regions are apart.
+    Regions 1 and 2 are one memory when they have the same size, as the driver binds Vela's scratch and fast scratch to one tensor unless
+    the memory mode is Dedicated_Sram; all other regions are separate.
     """
 
     def __init__(self, program: Program, arena: Store | None = None, homes: Mapping[int, Store] | None = None) -> None:

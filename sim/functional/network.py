@@ -31,10 +31,10 @@ OnProgram = Callable[[int, Regions], None]
 
 
 class NetworkState:
-    """Content of a network's variables between inferences; :func:`initial_byte` gives it before the first.
+    """The bytes of a network's variables between inferences; :func:`initial_byte` gives it before the first.
 
-    Resource variables begin with their own content. Nothing else is kept: every inference begins with an arena whose other bytes have
-    never been written.
+    Resource variables begin with their own content. Nothing else is kept: every inference begins with an arena whose other bytes have never
+    been written.
     """
 
     def __init__(self, network: CompiledNetwork) -> None:

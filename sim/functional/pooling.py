@@ -46,7 +46,7 @@ def round_half_away(sums: Integers, counts: Integers) -> Integers:
 
 
 def truncated(sums: Integers, counts: Integers, user: str) -> Integers:
-    """``sums / counts``, towards zero; InputError if a count is not a power of two, as no kernel confirms it.
+    """``sums / counts``, towards zero; InputError if a count is not a power of two, because no kernel confirms it.
 
     >>> truncated(np.array([7, -7, 3]), np.array([4, 4, 1]), "it").tolist()
     [1, -1, 3]

@@ -1,4 +1,4 @@
-"""Matrix products of two tensors, and accumulators that one kernel hands on to the next.
+"""Matrix products of two tensors, and accumulators that one kernel passes to the next.
 
 The second operand has a row for each OFM channel and a channel for each of the IFM's (Vela 5.2.0 ``RewriteMatmul``). A kernel without an
 output keeps its accumulators; the next one may begin with them, or with its second operand.

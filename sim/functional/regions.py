@@ -12,7 +12,7 @@ from npu_model.errors import InputError
 from npu_model.program import Binding, ByteRange, DataType, Program, RegionRole
 
 UNDEFINED = 0xA5
-"""Content of an unwritten byte: not zero, because zero would hide mistakes."""
+"""The value of an unwritten byte. It is not zero, because zero would hide mistakes."""
 
 MAX_STORE = 1 << 29
 """Largest memory that is run; it takes twice its bytes here. Files may claim 4 GiB, which no system with a U55 has."""

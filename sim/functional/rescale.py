@@ -1,9 +1,9 @@
-"""Fixed-point rescaling as the NPU's output unit does it: multiply, add a rounding term, shift right.
+"""Fixed-point rescaling of the NPU's output unit: multiply, add a rounding term, shift right.
 
 ``(value * scale + r) >> shift`` with an arithmetic shift (Vela 5.2.0 scaling, checked against LiteRT): natural rounding has r = half of 1
 << shift. Truncation rounds towards zero. Double rounding is natural rounding plus (shift above 31) 1 << 30 with the sign of the value. It
-equals gemmlowp's rounding doubling multiply followed by its rounding shift. Of an operand that was shifted left by d before (the U85's
-double-round field) it is the shift above 31 - d, and 1 << (30 - d). Symmetric rounding takes ties away from zero.
+equals gemmlowp's rounding doubling multiply followed by its rounding shift. For an operand that was shifted left by d before (the U85's
+double-round field), the shift must be above 31 - d, and the term is 1 << (30 - d). Symmetric rounding takes ties away from zero.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """The check of hazards: every pair of operations that may run at the same time, and the bytes that both use.
 
-The command processor issues operations in stream order to two queues, of kernels and of transfers, which run in parallel. Each
-queue is in order and holds no more than the device's outstanding operations. An operation is known to be done when
+The command processor issues operations in stream order to two queues, of kernels and of transfers, which run in parallel. Each queue is in
+order and holds no more than the device's outstanding operations. An operation is known to be done when
 
 - a KERNEL_WAIT or DMA_WAIT after it let no more than the younger ones remain;
-- so many younger ones of its queue were issued as can be outstanding;
-- for kernels, of which a chain counts as one: BLOCKDEP says so. Job ``j`` of a kernel starts when ``BLOCKDEP - j`` OFM blocks of the
-  one before are unfinished, or fewer.
+- the largest number of outstanding operations was issued in its queue after it;
+- for kernels, of which a chain counts as one: BLOCKDEP says so. Job ``j`` of a kernel starts when ``BLOCKDEP - j`` OFM blocks of the one
+  before are unfinished, or fewer.
 
-Between two kernels the pipeline keeps reads in order, and writes, and a write behind the reads of all earlier blocks. So of two
-kernels only what the later one reads can be too early. Everything else that is not known to be done is at any point of its work.
-Sources: Vela 5.2.0 ``register_command_stream_generator.py`` (watermarks of outstanding operations, BLOCKDEP), the core driver's commands.
+Between two kernels the pipeline keeps reads in order, keeps writes in order, and keeps a write after the reads of all earlier blocks. So of
+two kernels only what the later one reads can be too early. Any other operation may be at any point of its work, unless it is known to be
+done. Sources: Vela 5.2.0 ``register_command_stream_generator.py`` (watermarks of outstanding operations, BLOCKDEP), the core driver's
+commands.
 """
 
 from __future__ import annotations

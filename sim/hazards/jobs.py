@@ -77,7 +77,7 @@ def last_blocks(op: KernelOperation, most: int) -> list[SpanPart]:
 
 
 def _window(outer: tuple[int, int], stride: int, taps: int, pad: int, extent: int, *, doubled: bool) -> tuple[int, int]:
-    """Rows (or columns) of the IFM under those of the OFM. ``taps`` is the extent of the dilated window."""
+    """Rows (or columns) of the IFM under the OFM's. ``taps`` is the extent of the dilated window."""
     first, last = outer[0] * stride - pad, (outer[1] - 1) * stride - pad + taps - 1
     if doubled:
         first, last = first // 2, last // 2
@@ -85,7 +85,7 @@ def _window(outer: tuple[int, int], stride: int, taps: int, pad: int, extent: in
 
 
 def _neighbours(outer: tuple[int, int], axis: ResizeAxis, extent: int) -> tuple[int, int]:
-    """Rows (or columns) of the IFM before and after the places of those of the OFM."""
+    """Rows (or columns) of the IFM before and after the positions of the OFM's."""
     first, last = ((place * axis.step + axis.offset) // axis.numerator for place in (outer[0], outer[1] - 1))
     return min(max(first, 0), extent - 1), min(max(last + 2, 1), extent)
 

@@ -38,7 +38,7 @@ class Spans(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, *ranges: ByteRange) -> Spans:
-        """The bytes of some ranges, whatever their regions."""
+        """The bytes of some ranges, in any regions."""
         return joined(np.array([one.start for one in ranges], np.int64), np.array([one.end for one in ranges], np.int64))
 
     def shared(self, other: Spans) -> tuple[int, ByteRange | None]:
@@ -69,7 +69,7 @@ def joined(starts: Addresses, ends: Addresses) -> Spans:
 
 
 def _runs(base: int, length: int, axes: list[tuple[int, int]]) -> Spans:
-    """The bytes of a run of ``length`` repeated along axes of so many steps and so many bytes a step."""
+    """The bytes of a run of ``length``, repeated along axes with a number of steps and of bytes a step."""
     apart: list[tuple[int, int]] = []
     for count, stride in sorted(axes, key=lambda axis: abs(axis[1])):
         base += min(stride, 0) * (count - 1)

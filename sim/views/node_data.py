@@ -1,6 +1,6 @@
 """Node data for Model Explorer: the cycles of every layer by the name of its output tensor, shown on the user's own .tflite.
 
-The structure is that of ``GraphNodeData`` in ai-edge-model-explorer 0.1.34 (``node_data_builder.py``): keys are names of output tensors.
+The structure equals ``GraphNodeData`` in ai-edge-model-explorer 0.1.34 (``node_data_builder.py``): keys are names of output tensors.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def _ruler(columns: int, scale: int, first: int) -> str:
 
 
 def _row(activities: list[_Activity], columns: int, scale: int, first: int) -> list[int | str]:
-    """Content of every column of a unit: the index of an operation, waiting, or idle."""
+    """The state of a unit at every column: the index of an operation, waiting, or idle."""
     shares: list[Counter[int | str]] = [Counter() for _ in range(columns)]
     for activity in activities:
         start, end = max(activity.start - first, 0), min(activity.end - first, columns * scale)

@@ -132,7 +132,7 @@ class LayerBuilder:
         return self._recorder.activation(layer, sample, x.scale, x.zero_point)
 
     def _moved(self, layer: str, x: RecordedValue, sample: Array) -> TensorHandle:
-        """As :meth:`_same_scale`, for a ``sample`` with an axis of images before the batch, as :func:`per_image` returns it."""
+        """Like :meth:`_same_scale`, for a ``sample`` with an axis of images before the batch, as :func:`per_image` returns it."""
         return self._same_scale(layer, x, sample.reshape(-1, *sample.shape[2:]))
 
     @staticmethod

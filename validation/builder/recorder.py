@@ -53,8 +53,8 @@ def _handle_of(name: str, tensor: int) -> OperatorRecord:
 class Precision(Struct, frozen=True):
     """One format: TFLite's tensor types for activations, weights and biases, and the integers an activation can be.
 
-    ``offset`` is what the file adds to both values and zero points: uint8 is int8 shifted by 128. ``activation_dtype`` and ``bias_dtype``
-    are little-endian types of numpy.
+    ``offset`` is the number that the file adds to both values and zero points: uint8 is int8 shifted by 128. ``activation_dtype`` and
+    ``bias_dtype`` are little-endian types of numpy.
     """
 
     name: str

@@ -60,7 +60,7 @@ class Resampling(Layers):
 def _convolve_transposed(x: Array, weights: Array, strides: Pair, size: Pair) -> Array:
     """Transposed convolution of ``x`` with ``weights`` OHWI into an output of ``size``, as TFLite places it.
 
-    The output element at y * stride + ky - pad receives row y by kernel row ky; the pad is half of what overhangs, rounded down.
+    The output element at y * stride + ky - pad receives row y by kernel row ky; the pad is half of the overhang, rounded down.
     """
     batch, rows, columns, _ = x.shape
     _, height, width, _ = weights.shape

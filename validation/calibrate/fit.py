@@ -3,7 +3,7 @@
 Cycles are a staircase of the parameters, so nothing is differentiated: each step solves the bounded linear problem of
 :mod:`validation.calibrate.solver` with the differences between neighbouring notches and replays the notches around its solution. Staircases
 have many minima. So each parameter is then held at values across its bounds and next to the minimum, while the others follow. Parameters
-that such a point leaves nearly undecided span a coarse grid of further starts. If one of the starts ends lower, the search goes on there.
+that such a point leaves nearly undecided span a coarse grid of further starts. If one of the starts ends lower, the search continues there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GRID_POINTS = 256
 """Largest number of points of the grid over the parameters that are nearly undecided."""
 
 CONTINUED = 3
-"""Points of each round, best first, that the search goes on from."""
+"""Points from which each round of the search continues, best first."""
 
 KEPT_MINIMA = 6
 """Minima that a fit remembers, best first."""

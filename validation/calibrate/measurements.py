@@ -160,15 +160,15 @@ def read_measurements(path: Path) -> tuple[Measurement, ...]:
 
     - ``model``: compiled ``*_vela.tflite`` that was run, relative to the CSV file
     - ``NPU_ACTIVE``: the PMU's count of active NPU cycles of one inference
-    - ``timing_adapter``: name of a built-in profile or path of a TOML file; or instead ``config`` (a ``vela.ini``),
-      ``system_config`` and ``memory_mode``
+    - ``timing_adapter``: name of a built-in profile or path of a TOML file; or instead ``config`` (a ``vela.ini``), ``system_config`` and
+      ``memory_mode``
     - the counters of :data:`BEATS`, where they were measured
     - ``network``: name of the network, to leave one out at a time; the file's name up to its first dot if absent
     - ``use``: ``calibrate`` (if absent) or ``test``, for a measurement that no fit may see
     - ``source``: where the figures are from
     - ``log``: the firmware's log of the run, relative to the CSV file, in place of counters (:mod:`validation.fvp.live.counters`)
 
-    InputError names the line and what is wrong with it.
+    InputError names the line and its fault.
     """
     reader = csv.DictReader(read_text(path, "Measurements", MAX_TABLE_BYTES).splitlines(), restval="")
     header = reader.fieldnames or []

@@ -60,8 +60,8 @@ CANDIDATES: tuple[tuple[str, TimingParameters], ...] = (
 class AblationScore(Struct, frozen=True):
     """Errors with one mechanism switched off; ``axi0_read`` is the worst error of the AXI0 read beats.
 
-    ``small_mean`` and ``small_worst`` are those of the class "small kernels, cascade", ``u65_mean`` and ``u65_worst`` of the Ethos-U65's,
-    ``silicon_mean`` and ``silicon_worst`` of the differences of cycles on silicon.
+    ``small_mean`` and ``small_worst`` belong to the class "small kernels, cascade", ``u65_mean`` and ``u65_worst`` to the Ethos-U65's,
+    ``silicon_mean`` and ``silicon_worst`` to the differences of cycles on silicon.
     """
 
     name: str

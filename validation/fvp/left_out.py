@@ -1,8 +1,8 @@
 """Errors on networks that took no part in the choice of the model's rules: each network is left out, and the others choose the rules.
 
-The candidates are the rules as they are, and the rules with one changed: the rows of the ablation tables. For the Ethos-U85, the others
-choose every constant that is not a fact of the hardware. Run as ``python -m validation.fvp.left_out > validation/fvp/left_out.csv``; some
-two minutes.
+The candidates are the current rules, and the rules with one change: the rows of the ablation tables. For the Ethos-U85, the others choose
+every constant that is not a fact of the hardware. Run as ``python -m validation.fvp.left_out > validation/fvp/left_out.csv``; some two
+minutes.
 """
 
 from __future__ import annotations

@@ -92,12 +92,12 @@ class Scorecard(Struct, frozen=True):
 
     @property
     def bars(self) -> tuple[ScoreBar, ...]:
-        """The bounds to be kept."""
+        """The limits of the errors."""
         return verdicts(self.points, self.sweeps, self.operators, self.whole_runs, self.u65, self.u85, self.old)
 
     @property
     def passed(self) -> bool:
-        """Whether every bar is kept but those that are known to be missed."""
+        """Whether every bar is kept, except the bars that are known to be missed."""
         return not any(bar.fails for bar in self.bars)
 
 
@@ -129,7 +129,7 @@ def _profile(device: str, *, adapters: bool) -> TimingProfile:
 
 
 def _adapters(point: ReferencePoint, device: Accelerator | None = None) -> MemorySystem:
-    """The memory system of a measurement, behind the ports of its accelerator or of a changed ``device``."""
+    """The memory system of a measurement, on the ports of its accelerator or of a changed ``device``."""
     system = _profile(point.accelerator, adapters=point.adapters).memory_system()
     return through_ports(device or accelerator(point.accelerator), system)
 
@@ -140,7 +140,7 @@ def quick_score_point(
     device: Accelerator | None = None,
     timed: TimedProgram | None = None,
 ) -> PointScore:
-    """As :func:`score_point` with other timing parameters, from the fast recurrence; on a changed ``device`` if one is given.
+    """Like :func:`score_point` with other timing parameters, from the fast recurrence; on a changed ``device`` if one is given.
 
     ``timed`` has the jobs of the program's chains on that device, if they are known.
     """
@@ -150,7 +150,7 @@ def quick_score_point(
 
 
 def score_parts(point: ReferencePoint, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
-    """As :func:`quick_score_point` for a network that operators on the CPU part into several Programs."""
+    """Like :func:`quick_score_point` for a network that operators on the CPU part into several Programs."""
     parts = measured_parts(point.network, point.accelerator)
     runs = [quick_replay(program, _adapters(point), timing, work) for program, work in parts]
     moved = sum((run.beats for run in runs), Beats())
@@ -205,7 +205,10 @@ def _consistent(single: SingleOperator) -> SingleOperator:
 
 
 def score_readings(single: SingleOperator, timing: TimingParameters = DEFAULT_TIMING) -> tuple[ReadingScore, ...]:
-    """Other readings of what is not stated: constants in SRAM, feature maps in bricks, and channels that do not contradict each other."""
+    """Other readings of facts that the source does not state.
+
+    They are constants in SRAM, feature maps in bricks, and channels that do not contradict each other.
+    """
     memories = (("constants outside", profile(ADAPTERS_OFF).memory_system()), ("constants in SRAM", _only_sram()))
     return tuple(
         ReadingScore(one, f"{layout.name}, {where}", replay(single_program(one, layout), system, timing=timing).cycles)

@@ -106,7 +106,7 @@ class SweepScore(Struct, frozen=True):
 
 
 class OperatorScore(Struct, frozen=True):
-    """One operator replayed alone; ``mac_cycles`` are those of its cycles in which the MAC array works."""
+    """One operator replayed alone; ``mac_cycles`` counts its cycles in which the MAC array works."""
 
     operator: SingleOperator
     cycles: int
@@ -119,7 +119,7 @@ class OperatorScore(Struct, frozen=True):
 
 
 class ReadingScore(Struct, frozen=True):
-    """One operator replayed under another reading of its record than the one that is scored: ``reading`` says which."""
+    """One operator, replayed under a ``reading`` of its record that is not scored."""
 
     operator: SingleOperator
     reading: str

@@ -1,8 +1,8 @@
-"""A Program of one convolution with a given block, for operators of which only cycles are published.
+"""A Program of one convolution with a given block, for operators with published cycles and nothing else.
 
-Assumed, as the source states none of it: feature maps of int8 in SRAM, densely packed, in NHWC unless another layout is asked for; weights
-that use all of their 8 bits, in external memory; adapters off; depth-first traversal, but part-kernel where the IFM has at most 8 channels
-(Vela's rule); blocks rounded up to whole ublocks.
+The source states none of the following, which is assumed: feature maps of int8 in SRAM, densely packed, in NHWC unless another layout is
+asked for; weights that use all of their 8 bits, in external memory; adapters off; depth-first traversal, but part-kernel where the IFM has
+at most 8 channels (Vela's rule); blocks rounded up to whole ublocks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The rules of time of the Ethos-U85 that the published inferences decide: the points without each of them, and chosen anew by some points.
+"""The rules of time of the Ethos-U85 that the published inferences decide, each with the points without it.
 
-Run as ``python -m validation.fvp.u85_rules``.
+The rules are also chosen by some of the points. Run as ``python -m validation.fvp.u85_rules``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CHOICES: dict[str, tuple[int, ...]] = {
     "sram_words": (1, 2, 4),
     "decoded_weights": (8, 16, 32),
 }
-"""Values of each constant that is no fact of the hardware."""
+"""Values of each constant that is not a fact of the hardware."""
 
 SINGLE = "single "
 """Before the name of a constant of the accelerators with one weight stream alone."""
@@ -99,7 +99,7 @@ NEUTRAL: Setting = {
     "sram_words": 4,
     "decoded_weights": 16,
 }
-"""The setting to begin with: what documents say of the hardware, and no rule where they say nothing."""
+"""The initial setting: the documented facts of the hardware, and no rule for undocumented ones."""
 
 
 def refitted(measured: Sequence[ReferencePoint]) -> RuleScore:

@@ -1,6 +1,6 @@
 """Changes of the timing model that public data cannot exclude: what a claim about cycles had better not depend on.
 
-Run as ``python -m validation.fvp.undecided``, which finds them anew: about two minutes on one core.
+Run as ``python -m validation.fvp.undecided``, which finds them again: about two minutes on one core.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from validation.fvp.references.records import points, whole_runs
 from validation.tables import Table, percent, share
 
 BOUND = 1.5
-"""Most that a change may have of the mean error over all classes, as a multiple of the full model's."""
+"""The largest mean error over all classes that a change may have, as a multiple of the full model's."""
 
 _CHANGES = dict((*ABLATIONS, *CANDIDATES))
 
@@ -38,7 +38,7 @@ NAMES = (
 )
 """The changes within the bound, by their names in the tables of the decision record on the timing model.
 
-Every pair of them is within the bound, too, but those of :data:`EXCLUDED`.
+Every pair of them is within the bound, too, except for :data:`EXCLUDED`.
 """
 
 EXCLUDED = (
@@ -61,7 +61,7 @@ class Change(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name in a table."""
+        """The name in a table."""
         return " + ".join(self.names)
 
     def timing(self, base: TimingParameters = DEFAULT_TIMING) -> TimingParameters:

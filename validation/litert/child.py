@@ -1,8 +1,8 @@
 """The child process of :mod:`validation.litert.judge`: inferences of a model on arrays in a folder.
 
-``order.json`` holds the inputs' names, whether the built-in kernels are asked for, and the number of the inference of which all tensors are
-kept (-1: of none). ``inputs0.npz`` and so on have one array for each input; ``outputs.json`` and ``outputs0.npz`` are written, and
-``tensors.npz`` with an array for each tensor, by its number in the model.
+``order.json`` holds the inputs' names, whether the built-in kernels are wanted, and the number of the inference whose tensors are all kept
+(-1: none). ``inputs0.npz`` and so on have one array for each input; ``outputs.json`` and ``outputs0.npz`` are written, and ``tensors.npz``
+with an array for each tensor, by its number in the model.
 """
 
 from __future__ import annotations

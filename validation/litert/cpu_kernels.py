@@ -52,8 +52,8 @@ class CpuKernels:
     def executor(self, network: CompiledNetwork) -> OnCpu:
         """The function that executes the CPU operators of ``network``, for :func:`sim.functional.run`: one inference after the other.
 
-        It keeps states of these operators that the compiler has not placed in the arena; a new executor begins anew.
-        InputError if the model lacks one of them, LiteRT is not installed, or it refuses, crashes or does not finish.
+        It keeps states of these operators that the compiler has not placed in the arena; a new executor begins from scratch. InputError if
+        the model lacks one of them, LiteRT is not installed, or it refuses, crashes or does not finish.
         """
         finder = OperatorFinder(self._reader.model)
         steps = ((index, step) for index, step in enumerate(network.steps) if isinstance(step, CpuOperator))

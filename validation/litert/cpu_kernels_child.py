@@ -1,8 +1,8 @@
 """The child process of :mod:`validation.litert.cpu_kernels`: operators, each a model in a folder, on the arrays in it.
 
-A line on standard input is the name of a model. ``NAME.json`` beside it says which tensors are set, from ``inputs.npz`` as bytes,
-and which are written to ``outputs.npz`` afterwards. The answer is a line of JSON on standard output: the error ("" without one), and
-whether a built-in kernel ran because a reference kernel does not exist.
+A line on standard input is the name of a model. ``NAME.json`` next to it says which tensors are set, from ``inputs.npz`` as bytes, and
+which are written to ``outputs.npz`` afterwards. The answer is a line of JSON on standard output: the error ("" without one), and whether a
+built-in kernel ran because a reference kernel does not exist.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """LiteRT as the judge of numerics, run in a process of its own.
 
-Its reference kernels are asked. If the reference kernels lack an operator, operators are executed one by one, and a built-in kernel runs
+Its reference kernels compute them. If the reference kernels lack an operator, operators are executed one by one, and a built-in kernel runs
 that operator. If that is impossible, built-in kernels run the whole model. They are not a reference, because they round differently.
 
 The interpreter is native code: a damaged model can crash it, which here ends as one InputError.
@@ -38,7 +38,7 @@ LACKING = "Didn't find op"
 
 
 class Judgement(Struct, frozen=True, eq=False):
-    """Outputs by name of each inference; ``built_in`` are the operators of which built-in kernels were asked.
+    """Outputs by name of each inference; ``built_in`` names the operators that ran on built-in kernels.
 
     ``defined`` are those that were held to their definition instead, as LiteRT's reference kernel of them is wrong.
 

@@ -24,7 +24,7 @@ Array = NDArray[Any]
 class OneByOne:
     """Inferences in a row: what the model keeps in variables goes from one to the next; who makes one closes it.
 
-    ``tensors`` are those of the last inference, by their numbers in the model.
+    ``tensors`` holds the last inference's tensors by their numbers in the model.
     """
 
     def __init__(self, model: bytes) -> None:

@@ -41,7 +41,10 @@ def _unet_cropped(net: NetworkBuilder) -> list[TensorHandle]:
 
 
 def _scaled_by_its_pool(net: NetworkBuilder) -> list[TensorHandle]:
-    """A small map enlarged, pooled whole and scaled by what the pool says: between the two it may be recomputed from the small map."""
+    """A small map is enlarged, pooled as a whole, and scaled by the pool's result.
+
+    Between the two it may be recomputed from the small map.
+    """
     x = net.conv2d(net.input((1, 32, 32, 3), "image"), 16, strides=(2, 2), activation="RELU")
     x = net.conv2d(net.conv2d(net.conv2d(x, 32), 32, (5, 5), activation="RELU"), 8, (1, 1))
     wide = net.conv2d(net.resize_nearest(x), 32, (1, 1), activation="RELU")

@@ -1,4 +1,4 @@
-"""PortfolioNetwork: one network of the portfolio with what it stands for, and the chains that many of them are made of."""
+"""PortfolioNetwork: one network of the portfolio with its meaning, and the chains from which many of them are built."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ WIDE_PRODUCTS = "16-bit fully connected layers have 16-bit multipliers on the NP
 class PortfolioNetwork(Struct, frozen=True):
     """One network: ``draw`` makes it with a builder of its ``precision``, ``idiom`` says in a phrase where people meet it.
 
-    ``group`` is what a sample and a page are ordered by. ``exception`` says why its outputs may differ from LiteRT's, "" if
-    they may not; ``unverifiable`` why LiteRT cannot run it. ``homes`` are those of its tensors outside the arena, pairs WHAT=MEMORY
-    with which it is examined unless others are asked for. ``sampled`` marks those that stand for the others when there is
-    time for a few.
+    A sample and a page are ordered by ``group``. ``exception`` says why its outputs may differ from LiteRT's, "" if they may not;
+    ``unverifiable`` why LiteRT cannot run it. ``homes`` are the homes of its tensors outside the arena, as pairs WHAT=MEMORY. It is
+    examined with them unless others are given. ``sampled`` marks the networks that represent the others if time is short.
     """
 
     name: str

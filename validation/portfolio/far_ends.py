@@ -1,4 +1,4 @@
-"""Ends off the arena: networks of which some inputs or outputs live in another memory, as a camera's frame or a display's does."""
+"""Inputs and outputs outside the arena: networks with some of them in another memory, such as a camera's or a display's frame."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _maximum(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
 
 
 def _pooled(pool: Pool, shape: tuple[int, int, int], channels: int, net: NetworkBuilder) -> list[TensorHandle]:
-    """Two convolutions, a pool over all rows, and classes of what it gives."""
+    """Two convolutions, a pool over all rows, and classes of its result."""
     x = net.conv2d(net.input((1, *shape), "image"), 8, strides=(2, 2), activation="RELU6")
     x = net.conv2d(x, channels, (1, 1), activation="RELU6")
     return [net.conv2d(pool(net, x), 7, (1, 1))]
@@ -45,7 +45,7 @@ def _panorama(net: NetworkBuilder) -> list[TensorHandle]:
 
 
 def _super_resolution(net: NetworkBuilder) -> list[TensorHandle]:
-    """A head, a body of six convolutions, the head added to what the body makes, and pixels of four."""
+    """A head, a body of six convolutions, the head added to the body's result, and pixels of four."""
     head = x = net.conv2d(net.input((1, 48, 48, 3), "image"), 16)
     for number in range(6):
         x = net.conv2d(x, 16, activation="NONE" if number % 2 else "RELU")

@@ -16,7 +16,7 @@ def mnist(net: NetworkBuilder) -> list[TensorHandle]:
 
 
 def _pair(net: NetworkBuilder, x: TensorHandle, number: int = 1) -> TensorHandle:
-    """Two convolutions of 64x64x4, of 32 filters and of 16 with stride 2: 131,072 bytes lie between them, 16,384 before and behind."""
+    """Two convolutions of 64x64x4, of 32 filters and of 16 with stride 2: 131,072 bytes lie between them, 16,384 before and after."""
     x = net.conv2d(x, 32, activation="RELU", name=f"conv_{number}")
     return net.conv2d(x, 16, strides=(2, 2), activation="RELU", name=f"conv_{number + 1}")
 

@@ -68,7 +68,7 @@ def _two_inputs(net: NetworkBuilder) -> list[TensorHandle]:
 
 
 def _reshaped_outputs(net: NetworkBuilder) -> list[TensorHandle]:
-    """A detector that hands out its boxes as a map and as a list, with its scores."""
+    """A detector that outputs its boxes as a map and as a list, with its scores."""
     x = net.conv2d(net.input((1, 32, 32, 3), "image"), 16, activation="RELU6")
     x = net.conv2d(x, 24, strides=(2, 2), activation="RELU6")
     boxes = net.conv2d(x, 12, (1, 1))
@@ -77,7 +77,7 @@ def _reshaped_outputs(net: NetworkBuilder) -> list[TensorHandle]:
 
 
 def _read_on(net: NetworkBuilder) -> list[TensorHandle]:
-    """A map that is handed out as a list of pixels, while convolutions read on."""
+    """A map that is also an output as a list of pixels, while convolutions read it."""
     x = net.conv2d(net.input((1, 24, 24, 3), "image"), 16, activation="RELU6")
     return [net.reshape(x, (1, 576, 16)), net.conv2d(net.conv2d(x, 24, activation="RELU6"), 8)]
 

@@ -1,4 +1,4 @@
-"""Networks with state outside tensors, with shapes that are worked out, and cut by tools: each compiles with Vela's command line."""
+"""Networks with state outside tensors, with computed shapes, and cut by tools: each compiles with Vela's command line."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ ACCELERATOR = "ethos-u55-256"
 
 
 class SiliconRun(Struct, frozen=True):
-    """One run: input and output channels, and what the PMU counted.
+    """One run: input and output channels, and the PMU's counters.
 
     ``cycles`` (CCNTR) are from the driver's begin hook to its end hook, on memories that are not stated.
     """
@@ -41,18 +41,18 @@ def runs() -> tuple[SiliconRun, ...]:
 
 @cache
 def odd_runs() -> tuple[SiliconRun, ...]:
-    """272 further runs, of which the counters are judged: odd multiples of 16 inputs, even ones of outputs."""
+    """272 further runs, whose counters are judged: odd multiples of 16 inputs, even ones of outputs."""
     return _read("fully_connected_odd.csv")
 
 
 @cache
 def even_runs() -> tuple[SiliconRun, ...]:
-    """66 further runs, of which the counters are judged: even multiples of 16 inputs."""
+    """66 further runs, whose counters are judged: even multiples of 16 inputs."""
     return _read("fully_connected_even.csv")
 
 
 def counted_runs() -> tuple[SiliconRun, ...]:
-    """All 627 runs, of which the counters are judged."""
+    """All 627 runs, whose counters are judged."""
     return (*runs(), *odd_runs(), *even_runs())
 
 

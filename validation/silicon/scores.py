@@ -100,7 +100,7 @@ def jitter() -> float:
     """Standard deviation of one count of cycles, in cycles, without any model of the NPU.
 
     Four runs at the corners of 32 input and 32 output channels cancel everything but the work of these channels, which is the same
-    anywhere, and four jitters. The median of what is left over takes the place of a root mean square, as there are steps among the counts.
+    anywhere, and four jitters. The median of the residuals replaces a root mean square, because the counts have steps.
     """
     counted = {(run.inputs, run.outputs): run.cycles for run in runs()}
     corners = [
@@ -111,7 +111,7 @@ def jitter() -> float:
 
 
 def slopes() -> dict[int, Fraction]:
-    """Cycles of silicon for one more output channel, by IFM blocks: those of the last 384 output channels over them."""
+    """Cycles of silicon for one more output channel, by IFM blocks: the mean over the last 384 output channels."""
     counted: dict[int, dict[int, int]] = {}
     for run in runs():
         counted.setdefault(ceil_div(run.inputs, IFM_BLOCK), {})[run.outputs] = run.cycles
@@ -122,7 +122,7 @@ def slopes() -> dict[int, Fraction]:
 def reads_off(measured: tuple[SiliconRun, ...] | None = None) -> tuple[int, ...]:
     """Read transactions on AXI0 of the ``measured`` runs (by default of all) less silicon's.
 
-    All regions and the commands are behind that port.
+    All regions and the commands are on that port.
     """
     memory = Memory("any", 0, 0, shared=False)
     system, device = MemorySystem("silicon", 1, (memory, memory), (0,) * 8, 0), accelerator(ACCELERATOR)

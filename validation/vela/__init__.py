@@ -1,1 +1,1 @@
-"""Vela as a peer: what it supports, its schedules replayed beside its estimate, and compiled at several limits at once."""
+"""Vela as a peer: its supported operators, its replayed schedules next to its estimates, and compilations at several limits at once."""

@@ -1,7 +1,7 @@
-"""Compilations by Vela's Python core that differ in nothing but their limit: what does not depend on it is worked out once.
+"""Compilations by Vela's Python core that differ only in their limit: work that does not depend on it is done once.
 
 The core reads a network, optimises it, codes its weights and plans it before it first asks for the bytes that its schedule may take. There
-its process is copied, once for each limit, and each copy goes on as if it had been alone: what is written are the same files.
+its process is copied, once for each limit, and each copy continues as if it were alone, so it writes the same files.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def can_branch(limits: Sequence[Limit]) -> bool:
 
 
 def _status(folder: Path) -> int | None:
-    """The exit status of the copy with this folder; None if it did not begin, or was left behind."""
+    """The exit status of the copy with this folder; None if it did not begin, or was abandoned."""
     file = folder / "status"
     return int(file.read_text(encoding="ascii")) if file.is_file() else None
 
 
 def _result(folder: Path, model: bytes, status: int, said: tuple[str, str], timeout: float) -> VelaResult | InputError:
-    """The result of a copy that has ended, or why there is none; ``said`` is what Vela wrote into its streams before there were copies."""
+    """The result of a copy that has ended, or why there is none; ``said`` is Vela's output before it was copied."""
     if status == -signal.SIGALRM:
         return unfinished(timeout)
     output, errors = (
@@ -137,9 +137,9 @@ def _alone(model: bytes, options: CompilerOptions) -> VelaResult | InputError:
 def compile_at(
     model: bytes, options: CompilerOptions, limits: Sequence[Limit], core: str, at_once: int = 1
 ) -> tuple[VelaResult | InputError, ...]:
-    """Return for each limit what :func:`compile_network` returns or raises on a core; the Python core compiles so many ``at_once``.
+    """Return for each limit the result of :func:`compile_network` on a core, or its error.
 
-    The limits and the core stand in the place of those of the ``options``.
+    The Python core compiles ``at_once`` of them at a time. The limits and the core replace the ``options``' own.
     """
     found = None
     if core == CORES[1] and can_branch(limits):

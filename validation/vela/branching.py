@@ -1,4 +1,7 @@
-"""A process of Vela's Python core that goes on as several: its text is run in a child, so that it needs nothing else of ours."""
+"""A process of Vela's Python core that continues as several processes.
+
+Its program text runs in a child, so it needs none of our modules.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 STREAMS = ("stdout", "stderr")
-"""Files for what Vela says, in the order of its streams' numbers, from 1 on."""
+"""Files for Vela's output, in the order of its streams' numbers, from 1 on."""
 
 
 class Branches:
     """Copies of this process, one for each limit: a strategy and a number of bytes ("Performance:65536"), or none ("Size:").
 
     Copy N works in folder N of ``base``, and leaves there what Vela writes in ``out``, what it says in :data:`STREAMS`, and then how it
-    ended in ``status``. So many work ``at_once``. Each has so many ``seconds``, and so has what they have in common. Each calls ``begun``.
+    ended in ``status``. So many work ``at_once``. Each has ``seconds`` of time, and so has their common work. Each calls ``begun``.
     """
 
     def __init__(self, base: str, limits: Sequence[str], at_once: int, seconds: int, begun: Callable[[], object]) -> None:
@@ -25,7 +28,7 @@ class Branches:
         self._branched = False
 
     def prepare(self) -> None:
-        """Have this process branch where Vela's scheduler is first asked for its ``sram_limit``, of which nothing before depends."""
+        """Have this process branch where Vela's scheduler first reads its ``sram_limit``, on which no earlier work depends."""
         import ethosu.vela.vela  # noqa: F401, PLC0415  # Vela's modules need each other in this order
         from ethosu.vela import scheduler  # noqa: PLC0415
 
@@ -68,7 +71,7 @@ class Branches:
         os._exit(0)
 
     def _begin(self, folder: str) -> None:
-        """Make this copy one that writes into its own folder, ends in time, and ends with whoever started it all."""
+        """Make this copy one that writes into its own folder, ends in time, and ends with the process that started it all."""
         os.chdir(folder)
         for stream, name in enumerate(STREAMS, 1):
             os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY), stream)
@@ -76,7 +79,7 @@ class Branches:
         self._begun()
 
     def _collect(self) -> None:
-        """Wait for a copy, and say how it ended."""
+        """Wait for a copy, and return how it ended."""
         process, status = os.wait()
         with open(f"{self._running.pop(process)}/status", "w", encoding="ascii") as file:  # noqa: PTH123  # as above
             file.write(str(os.waitstatus_to_exitcode(status)))

@@ -22,7 +22,7 @@ ANSWER_SECONDS = 30.0
 """Time limit for a scheduler's answer to a connection."""
 
 RETRIES = 3
-"""Number of times that a point is handed out again after its worker has died."""
+"""Number of times that a point is sent out again after its worker has died."""
 
 
 class Certificates(Struct, frozen=True):

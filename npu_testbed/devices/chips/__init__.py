@@ -1,4 +1,4 @@
-"""Chips by name: the accelerator and the memory system that ``--chip`` stands for, from shipped data or a TOML file of the user's."""
+"""Chips by name: the accelerator and the memory system of a ``--chip``, from shipped data or a TOML file of the user's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Chip(Struct, frozen=True):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The options that the chip stands for, by their names in Python."""
+        """The options of the chip, by their names in Python."""
         return {"accelerator_config": self.accelerator} | {name: getattr(self, name) for name in _OPTIONS}
 
 

@@ -1,4 +1,4 @@
-"""Device packs: the NPU with its MACs and the file for Vela that a ``.pdsc`` or ``.cdef`` names, whatever its elements are called."""
+"""Device packs: the NPU with its MACs and the file for Vela that a ``.pdsc`` or ``.cdef`` names, under any element names."""
 
 from __future__ import annotations
 

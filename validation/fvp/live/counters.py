@@ -104,8 +104,8 @@ def is_log(text: str) -> bool:
 def parse_log(log: str, events: Sequence[str] = ()) -> FvpCounters:
     """The counters of an inference in a firmware's log, which may hold anything else.
 
-    ``events`` says what the numbered counters 0 to 3 count where the log does not. InputError if NPU ACTIVE is missing, if a counter is not
-    a count, or if a counter has two values (say, from several inferences).
+    ``events`` names the events of counters 0 to 3 if the log does not. InputError if NPU ACTIVE is missing, if a counter is not a count, or
+    if a counter has two values (say, from several inferences).
     """
     values: dict[str, int] = {}
     for name, value in _printed(log, events):

@@ -1,7 +1,7 @@
 """The FVP's PMU trace: the NPU's position in its command stream over time.
 
-``-C ethosu.extra_args="--pmu-trace FILE"`` makes the FVP write Chrome trace JSON, gzipped. Its events named ``qread``
-carry the byte offset in the command stream that the NPU reads at, the QREAD register.
+``-C ethosu.extra_args="--pmu-trace FILE"`` makes the FVP write Chrome trace JSON, gzipped. Its events named ``qread`` carry the NPU's byte
+offset in the command stream, the QREAD register.
 """
 
 from __future__ import annotations

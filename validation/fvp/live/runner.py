@@ -35,8 +35,8 @@ _QUOTED = 200
 class FvpOptions(Struct, frozen=True):
     """Programs and options of a run. ``binary`` None looks in PATH, ``firmware`` None into the package of ready runners.
 
-    ``model_address`` is where the firmware expects the compiled file, None if the network is built into it. ``trace`` asks for the
-    PMU trace, ``arguments`` go to the FVP as they are, ``events`` name the firmware's numbered counters. ``timeout`` in seconds.
+    ``model_address`` is where the firmware expects the compiled file, None if the network is built into it. ``trace`` asks for the PMU
+    trace, ``arguments`` go to the FVP unchanged, ``events`` name the firmware's numbered counters. ``timeout`` in seconds.
     """
 
     binary: Path | None = None

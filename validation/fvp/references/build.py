@@ -64,7 +64,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _table(rows: Iterable[dict[str, str]]) -> bytes:
-    """A CSV file with the columns of the first row, lines ended alike on every system."""
+    """A CSV file with the columns of the first row, and with the same line ends on every system."""
     rows = list(rows)
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -91,7 +91,7 @@ def _point(row: dict[str, str]) -> dict[str, str]:
 
 
 def _deep_point(row: dict[str, str]) -> dict[str, str]:
-    """A row of the U85, whose counters are those of the memories."""
+    """A row of the U85, whose counters belong to the memories."""
     ports = {"axi0_rd": "sram_rd", "axi0_wr": "sram_wr", "axi1_rd": "ext_rd"}
     point = _point(row | {f"{ours}_beats": row[f"{theirs}_beats"] for ours, theirs in ports.items()})
     columns = list(point)
@@ -111,7 +111,7 @@ def _like(row: dict[str, str], known: Iterable[dict[str, str]]) -> dict[str, str
 
 
 def _old(row: dict[str, str], data: Path) -> dict[str, str]:
-    """The row of an older stream, of which only the bytes are known; its name includes its Vela."""
+    """The row of an older stream, for which only the bytes are known; its name includes its Vela."""
     digest = hashlib.sha256(_bytes(data / row["stream"])).hexdigest()
     known = {"stream_sha256": digest, "vela_estimate_cycles": "0"}
     names = {

@@ -28,7 +28,7 @@ U65_POINTS, U85_POINTS, OLD_POINTS = "fvp_u65_points.csv", "fvp_u85_points.csv",
 class MeasuredBeats(Struct, frozen=True):
     """Data beats (of 8 bytes, 16 on the U65 and U85) that the FVP's PMU counted: AXI0 reads, AXI0 writes, AXI1 reads.
 
-    On the U85 AXI0 stands for all ports to the SRAM and AXI1 for those to the external memory, whose writes are counted, too.
+    On the U85 AXI0 means all ports to the SRAM, and AXI1 all ports to the external memory, whose writes are counted, too.
     """
 
     axi0_read: int

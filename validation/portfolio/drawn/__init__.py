@@ -1,4 +1,4 @@
-"""Networks that nobody wrote down: each is drawn from its number, of sizes, blocks and operators that people combine."""
+"""Random networks: each is drawn from its number, with sizes, blocks and operators that people combine."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _NAME = re.compile(r"drawn_(0|[1-9]\d*)")
 
 
 def drawn_number(name: str) -> int | None:
-    """The number in the name of a drawn network, None if it is no such name."""
+    """The number in the name of a drawn network; None for another name."""
     found = _NAME.fullmatch(name)
     return int(found[1]) if found else None
 
 
 def drawn_network(number: int) -> PortfolioNetwork:
-    """The network ``drawn_<number>``: the same whenever it is asked for; InputError unless the number is from 0 to 999,999."""
+    """The network ``drawn_<number>``: the same on every call; InputError unless the number is from 0 to 999,999."""
     if not 0 <= number < MOST:
         raise InputError(f"A drawn network has a number from 0 to {MOST - 1:,}, not {number:,}: choose another one.")
     dice = Dice(number)
@@ -54,7 +54,7 @@ def drawn_network(number: int) -> PortfolioNetwork:
 
 
 def drawn_networks(count: int, seed: int = 0) -> tuple[PortfolioNetwork, ...]:
-    """``count`` networks, those with the numbers from ``seed`` on; InputError if there are not so many."""
+    """``count`` networks, those with the numbers from ``seed`` on; InputError if there are fewer."""
     if count < 1:
         raise InputError(f"{count} networks were asked for: draw at least 1.")
     if not 0 <= seed <= MOST - count:

@@ -24,7 +24,7 @@ class Dice:
         return self._random.randint(low, high)
 
     def chance(self, percent: int) -> bool:
-        """Whether something happens that does so ``percent`` times of 100."""
+        """Whether an event happens that has a chance of ``percent`` in 100."""
         return self._random.randrange(100) < percent
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
