@@ -21,7 +21,8 @@ def require_together(runtime: str | None, request: Request) -> None:
     """InputError if a request puts tensors into a memory that the runtime cannot use for them."""
     moved = next((f"--home {home}" for home in request.homes), None if request.spill is None else f"--spill {request.spill}")
     if runtime not in (None, BARE) and moved is not None:
-        why = "which plans inputs and outputs into its own arena" if runtime == TFLM else "whose delegate knows its scratch alone"
+        where = "which plans inputs and outputs into its own arena, where a home saves no byte"
+        why = where if runtime == TFLM else "whose delegate knows its scratch alone"
         raise InputError(f"{moved} cannot be combined with --runtime {runtime}, {why}: drop one of them.")
 
 

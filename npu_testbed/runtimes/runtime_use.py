@@ -19,7 +19,7 @@ from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.replays.fast_scratch import in_fast_scratch
 from npu_testbed.replays.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
-from npu_testbed.runtimes.own_share import OwnShare, own_share
+from npu_testbed.runtimes.own_share import OwnShare, method_share, own_share
 from sim import quick_cycles
 
 RUNTIMES = TFLM, EXECUTORCH, BARE = "tflm", "executorch", "bare"
@@ -115,7 +115,9 @@ def executorch(network: CompiledNetwork, system: MemorySystem, cycles: int | Non
     ends = dict.fromkeys((*network.inputs, *network.outputs))
     placed = sum(round_up(one.size, ALIGNMENT) for one in ends)
     fast = fast_scratch_bytes(network) if has_fast_scratch(network) else 0
-    return RuntimeUse(EXECUTORCH, arena_bytes(network), placed, fast=fast, ports=_ports(network, system), cycles=cycles)
+    return RuntimeUse(
+        EXECUTORCH, arena_bytes(network), placed, method_share(network), fast=fast, ports=_ports(network, system), cycles=cycles
+    )
 
 
 def bare(network: CompiledNetwork, system: MemorySystem, cycles: int | None) -> RuntimeUse:

@@ -42,9 +42,11 @@ def _tflm_notes(placement: RuntimeUse) -> list[str]:
 
 
 def _executorch_notes(placement: RuntimeUse) -> list[str]:
-    scratch = f"ExecuTorch: the delegate's scratch is {placement.planned:,} bytes."
-    rest = "its own structures come on top, and are not measured here."
-    return [f"{scratch} The method's planned memory has {placement.placed:,} bytes of inputs and outputs; {rest}"]
+    own = placement.own
+    assert own is not None  # noqa: S101  # measured for ExecuTorch
+    temporary = f"ExecuTorch: the temporary pool needs {placement.planned:,} bytes, which is the delegate's scratch."
+    method = f"The method's pool needs {placement.placed:,} for inputs and outputs, and {own.least:,} to {own.most:,} of its own"
+    return [f"{temporary} {method}. Operators around the delegate need more, and Arm's runner copies the inputs there, too."]
 
 
 def _bare_notes(placement: RuntimeUse) -> list[str]:

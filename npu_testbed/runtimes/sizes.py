@@ -31,6 +31,7 @@ def _values(placement: RuntimeUse) -> Iterator[tuple[str, int]]:
     if placement.runtime == EXECUTORCH:
         yield "kExecutorchScratchSize", placement.planned
         yield "kExecutorchPlannedSize", placement.placed
+        yield "kExecutorchMethodSize", placement.placed + (0 if placement.own is None else placement.own.most)
     if placement.runtime == BARE:
         yield "kNpuArenaSize", placement.planned
         yield from ((f"kNpuRegion{region}Size", size) for region, size in placement.outside)

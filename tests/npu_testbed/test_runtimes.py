@@ -26,6 +26,7 @@ from npu_testbed.replays.exports import export
 from npu_testbed.replays.scheduling import read_schedule
 from npu_testbed.runtimes.own_share import own_share
 from npu_testbed.runtimes.runtime_use import executorch, of_file, placements, tflm
+from npu_testbed.runtimes.sizes import sizes_file
 from sim import quick_cycles
 
 MEASURED = {
@@ -39,6 +40,9 @@ MEASURED = {
     "portfolio:siamese_batch": 532,
 }
 """Bytes of the tensor arena beside the activations, as Arm's ready firmware printed them for networks that run layer by layer."""
+
+METHOD = {"zoo:tiny_conv": 209, "portfolio:mnist": 209, "portfolio:siamese_batch": 278, "portfolio:gru_unrolled": 346}
+"""Bytes of the method besides its planned memory, as the ready ExecuTorch firmware printed them for programs of one delegate."""
 
 ARENA = 0x200000
 """Bytes of the tensor arena of that firmware."""
@@ -54,6 +58,18 @@ def test_what_tflite_micro_took_of_its_arena_lies_in_the_range(name: str) -> Non
     share = own_share(layer_by_layer(name))
     assert share.least <= MEASURED[name] <= share.most - 12
     assert share.unmeasured == ()
+
+
+@pytest.mark.parametrize("name", METHOD)
+def test_what_executorch_took_of_its_pools_is_named(name: str, tmp_path: Path) -> None:
+    network, system = layer_by_layer(name), profile("u55_high_end").memory_system()
+    use = executorch(network, system, None)
+    assert use.own is not None
+    assert use.own.least <= METHOD[name] <= use.own.most
+    text = sizes_file((use,), tmp_path / "sizes.h", "n").decode("ascii")
+    ends = sum((one.size + 15) // 16 * 16 for one in dict.fromkeys((*network.inputs, *network.outputs)))
+    assert f"kExecutorchScratchSize = {network.arena_size},\n    kExecutorchPlannedSize = {ends},\n" in text
+    assert f"kExecutorchMethodSize = {ends + use.own.most}\n" in text
 
 
 def test_an_operator_that_was_not_measured_is_named() -> None:
