@@ -19,6 +19,8 @@ It is the latency of the flash for which replays confirm the estimates.
 class BlockdepRule(Enum):
     """Treatments of BLOCKDEP by the model; all but HONOURED are ablations."""
 
+    __hash__ = object.__hash__  # An Enum's own runs in Python, at each look-up.
+
     HONOURED = "honoured"
     IGNORED = "ignored"
     DRAINED = "drained"

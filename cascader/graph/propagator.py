@@ -18,6 +18,8 @@ from npu_model.errors import InputError
 
 def _simple(value: Rational) -> Rational:
     """An int if the value is whole."""
+    if isinstance(value, int):
+        return value
     exact = Fraction(value)
     return exact.numerator if exact.denominator == 1 else exact
 

@@ -6,6 +6,7 @@ Widths: Arm core driver ``ethosu55_interface.h``, Vela 5.2.0 ``ethos_u65_interfa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -43,11 +44,16 @@ _SHORT_END, _LENGTH_END = 1 << 16, 1 << 32
 """The first value that is too large for a whole word."""
 
 
-class Widths(Struct, frozen=True):
+class Widths(Struct, frozen=True, dict=True):
     """Bits of the registers that are narrower than their word: of one word (16 bits), and lengths (32 bits) of two."""
 
     shorts: Mapping[ShortRegister, int]
     lengths: Mapping[LongRegister, int]
+
+    @cached_property
+    def ends(self) -> tuple[dict[ShortRegister, int], dict[LongRegister, int]]:
+        """The first value that is too large for each."""
+        return {one: 1 << bits for one, bits in self.shorts.items()}, {one: 1 << bits for one, bits in self.lengths.items()}
 
 
 NARROW = Widths(
@@ -64,8 +70,7 @@ class RegisterWriter:
     """
 
     def __init__(self, narrow: Widths = NARROW) -> None:
-        self._short_ends = {register: 1 << bits for register, bits in narrow.shorts.items()}
-        self._length_ends = {register: 1 << bits for register, bits in narrow.lengths.items()}
+        self._short_ends, self._length_ends = narrow.ends
         self.words: list[int] = []
         # Separate tables, because the two command enumerations share their numbers.
         self._shorts: dict[ShortRegister, int] = {}
@@ -82,8 +87,8 @@ class RegisterWriter:
 
         The parameter of the first word lies above the 32 bits of the second.
         """
-        shorts = {register.value: value for register, value in self._shorts.items() if value != but}
-        return shorts | {PAYLOAD_BIT | register.value: high << 32 | low for register, (high, low) in self._longs.items() if high != but}
+        shorts = {int(register): value for register, value in self._shorts.items() if value != but}
+        return shorts | {PAYLOAD_BIT | register: high << 32 | low for register, (high, low) in self._longs.items() if high != but}
 
     def check(self, what: str, value: int, low: int, high: int) -> None:
         """InputError unless ``low <= value <= high``."""

@@ -158,18 +158,19 @@ def _operation_rate(op: KernelOperation, accelerator: Accelerator) -> Fraction:
     return rates.acc40 if op.accumulator is AccumulatorFormat.INT40 else rates.other
 
 
-def _activation_rate(op: KernelOperation, accelerator: Accelerator) -> Fraction:
-    """Least cycles per OFM element that the activation allows."""
+def _activation_rate(op: KernelOperation, accelerator: Accelerator) -> Fraction | None:
+    """Least cycles per OFM element that the activation allows; None if it does not clamp."""
     if op.activation.kind is not ActivationKind.NONE:
         return accelerator.output.lut
     dtype = op.ofm.dtype
     clamps = op.activation.minimum > dtype.minimum or op.activation.maximum < dtype.maximum
-    return accelerator.output.relu if clamps else Fraction(0)
+    return accelerator.output.relu if clamps else None
 
 
 def output_rate(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> Fraction:
     """Output-unit (AO) cycles per OFM element: the larger of the operation's and the activation's rate."""
-    rate = max(_operation_rate(op, accelerator), _activation_rate(op, accelerator))
+    rate, least = _operation_rate(op, accelerator), _activation_rate(op, accelerator)
+    rate = rate if least is None else max(rate, least)
     return rate if timing.output_scale == 1 else rate * timing.output_scale
 
 

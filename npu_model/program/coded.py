@@ -24,6 +24,8 @@ class Coded(Enum):
 
     code: int
 
+    __hash__ = object.__hash__  # An Enum's own runs in Python, at each look-up.
+
     def __new__(cls: type[C], name: str, code: int) -> C:  # noqa: PYI019  # Self is of Python 3.11
         """The member with the given name."""
         member = object.__new__(cls)

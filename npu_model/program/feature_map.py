@@ -21,6 +21,8 @@ MOST_ELEMENTS = 1 << 28
 class Layout(Enum):
     """Order of the elements in memory; NHCWB16 stores channels in bricks of 16."""
 
+    __hash__ = object.__hash__  # An Enum's own runs in Python, at each look-up.
+
     NHWC = "NHWC"
     NHCWB16 = "NHCWB16"
 

@@ -17,6 +17,8 @@ from npu_model.shapes import Shape3D, ceil_div
 class OperationKind(Enum):
     """Kinds of kernel operations (the NPU_OP_* command)."""
 
+    __hash__ = object.__hash__  # An Enum's own runs in Python, at each look-up.
+
     CONV_2D = "CONV_2D"
     DEPTHWISE = "DEPTHWISE"
     POOL = "POOL"
@@ -92,6 +94,8 @@ class Upscale(Coded):
 
 class ActivationKind(Enum):
     """Step after the clamp: nothing, a native function, or a table in SHRAM."""
+
+    __hash__ = object.__hash__  # An Enum's own runs in Python, at each look-up.
 
     NONE = "NONE"
     TANH = "TANH"

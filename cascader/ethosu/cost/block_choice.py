@@ -5,12 +5,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
+from copy import copy
 from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
-from cascader.ethosu.cost.block_estimator import Estimator, Numbers
+from cascader.ethosu.cost.block_estimator import Cycles, Estimator, Numbers
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, ShramQuery
@@ -73,9 +74,20 @@ class Ranking:
         own = op.block
         self._candidates = np.concatenate((np.array([(own.height, own.width, own.depth)], np.int64), candidates(op, accelerator)))
         self._query = ShramQuery(BlockQuery.of(op), accelerator)
-        cycles = Estimator(op, accelerator, sources, decoding).cycles_of(self._candidates)
+        self._estimator = Estimator(op, accelerator, sources, decoding)
+        cycles = self._estimator.cycles_of(self._candidates)
         if operand_latency:
             cycles = np.maximum(cycles, operand_latency * block_counts(op.ofm.shape, self._candidates))
+        self._rank(cycles)
+
+    def over(self, sources: Sources) -> Ranking:
+        """The ranking without such a latency, for constants in another place, under the same timing."""
+        found = copy(self)
+        found._estimator = self._estimator.over(sources)  # noqa: SLF001  # of its own class
+        found._rank(found._estimator.cycles_of(self._candidates))  # noqa: SLF001  # the same
+        return found
+
+    def _rank(self, cycles: Cycles) -> None:
         self.own_cycles = float(cycles[0])
         """The estimate of the operation's own block."""
         near = np.flatnonzero(cycles[1:] < self.own_cycles * WORTHWHILE) + 1
@@ -111,5 +123,6 @@ def choose_blocks(
     op: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], decoding: int | None = None
 ) -> list[tuple[Shape3D, float]]:
     """Like :func:`choose_block`, for each of some sources of one timing."""
-    rankings = [Ranking(op, accelerator, one, decoding) for one in sources]
+    first = Ranking(op, accelerator, sources[0], decoding)
+    rankings = [first, *map(first.over, sources[1:])]
     return [next(((block, cycles) for cycles, block, _ in one.listed(1)), (op.block, one.own_cycles)) for one in rankings]

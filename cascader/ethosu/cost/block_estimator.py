@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from copy import copy
 from functools import cached_property
 from itertools import chain
 
@@ -97,6 +98,12 @@ class Estimator:
         self._output = output_rate(op, accelerator, self._timing).as_integer_ratio()
         self._steps = Steps(op, accelerator, self._timing, is_known=self._decoding is not None)
         self._kept = keeps_ifm(op, self._steps.count, self._timing)
+
+    def over(self, sources: Sources) -> Estimator:
+        """The estimator of the same kernel for constants in another place, under the same timing."""
+        found = copy(self)
+        found._sources, found._word = sources, sources.maps.word_bytes  # noqa: SLF001  # of its own class
+        return found
 
     @cached_property
     def flat(self) -> array[int]:

@@ -21,6 +21,7 @@ IFM, OFM, IFM2, STAYS, STAGED, BLOCKDEP = range(6)
 
 _LONG = 1 << 10
 """Position of the first register of two words; registers of one word are below."""
+_MASK = _LONG - 1
 
 _UNKNOWN = -1
 """Stands for the value of a register that is held."""
@@ -37,7 +38,7 @@ Offsets = tuple[int, int, int]
 
 def place(number: int) -> int:
     """The position of a register, by its number with the payload bit."""
-    return (number & (_LONG - 1)) + (_LONG if number & PAYLOAD_BIT else 0)
+    return number & _MASK | (_LONG if number & PAYLOAD_BIT else 0)
 
 
 def _written(operation: KernelOperation) -> RegisterWriter:
@@ -68,11 +69,14 @@ def _movers(operation: KernelOperation) -> dict[int, int]:
     return found
 
 
-def _registers(settings: Mapping[int, int], movers: Mapping[int, int], optional: Container[int], offsets: Offsets) -> Iterator[int]:
+def _registers(settings: Mapping[int, int], movers: Mapping[int, int], optional: Container[int], offsets: Offsets) -> list[int]:
     """Each register of the kernel: its position, its value, the cause that changes the value, and whether it is SET only if held."""
+    found: list[int] = []
     for number, value in settings.items():
         mover = movers.get(number, STAYS)
-        yield from (place(number), value - (offsets[mover] if mover < STAYS else 0), mover, number in optional)
+        at = number & _MASK | (_LONG if number & PAYLOAD_BIT else 0)  # place(number) for a hundred registers
+        found += (at, value - offsets[mover] if mover < STAYS else value, mover, number in optional)
+    return found
 
 
 def _map_ranges(operation: KernelOperation, offsets: Offsets, numbers: Iterable[int]) -> Iterator[int]:
@@ -116,7 +120,7 @@ def template(operation: KernelOperation, offsets: Offsets, shram: int, *, is_tra
     has_copy = copied.weights != operation.weights or copied.scales != operation.scales
     writer, movers = _written(operation), _movers(operation)
     optional = {one.value | (PAYLOAD_BIT if isinstance(one, Cmd1) else 0) for one in over_earlier_values(operation)}
-    at_home, moved = list(_registers(writer.settings(but=_UNKNOWN), movers, optional, offsets)), list[int]()
+    at_home, moved = _registers(writer.settings(but=_UNKNOWN), movers, optional, offsets), list[int]()
     if has_copy:
         set_weights(writer, copied)
         movers |= dict.fromkeys(_STREAM_BASES, STAGED)

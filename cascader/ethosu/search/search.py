@@ -64,6 +64,9 @@ WORTH_AGAIN = Fraction(105, 100)
 WORTH_BYTES = Fraction(1002, 1000)
 """Like WORTH_AGAIN, for forms that only save bytes and recompute nothing, if only the cycles in a budget count."""
 
+SAME_FORM = Fraction(1002, 1000)
+"""Largest multiple of the cycles expected of the same form of another core's network at which a form is searched on."""
+
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and estimates are far off there."""
 
@@ -94,6 +97,8 @@ class SearchSpace(Struct, frozen=True):
     """Bytes of the arena; no schedule of any form needs more."""
     floor: Floor
     """The floor of a budget: the lowest floor of all forms."""
+    has_room: bool = False
+    """Whether no more bytes than the budget would save expected cycles (at least 0.2 %)."""
 
     @property
     def usual_alone(self) -> SearchSpace:
@@ -180,7 +185,8 @@ def explore(
     most = max(one.most_bytes for one in outlines)
     floor = min((one.floor for one in outlines), key=lambda one: one.bytes)
     proven = tuple(one.bound for one in outlines if one.bound is not None)
-    return SearchSpace(tuple(forms), len(always), tuple(one.limits for one in outlines), proven, most, floor)
+    has_room = gain is not None and gain <= WORTH_BYTES
+    return SearchSpace(tuple(forms), len(always), tuple(one.limits for one in outlines), proven, most, floor, has_room)
 
 
 def _forms(task: Task, origins: Sequence[Origin]) -> list[Form]:
@@ -259,12 +265,14 @@ def search(
     limits = [(form, limit) for form, least, some in asked_of for limit in some if limit >= least]
     whole = request.thorough or max(len(form.network.graph.parts) for form in explored.forms) <= _TINY
     if not whole:
-        if request.fastest and explored.usual < len(explored.forms):
+        if request.fastest and (explored.has_room or explored.usual < len(explored.forms)):
             limits = _worth_a_change(explored, limits, executor, show)
         for number, (part, times) in enumerate(HOPEFUL if request.fastest else HOPEFUL_ANYWHERE):
             promised = _promised(limits, part, executor, show)
+            limits, promised = of_better_core(limits, promised) if request.fastest else (limits, promised)
             is_quick = request.fastest and min(filter(None, promised), default=nothing_known()) <= QUICK_CYCLES
-            limits = list(hopeful(limits, promised, HOPEFUL_QUICK[number][1] if is_quick else times))
+            quick = AT_FIRST if explored.has_room else HOPEFUL_QUICK[number][1]
+            limits = list(hopeful(limits, promised, quick if is_quick else times))
     limits = explored.open(limits, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [
@@ -297,10 +305,30 @@ def _promised(limits: Sequence[tuple[Form, int]], part: Fraction, executor: Exec
 def _worth_a_change(
     explored: SearchSpace, limits: Sequence[tuple[Form, int]], executor: Executor, show: Progress
 ) -> list[tuple[Form, int]]:
-    """The limits. A form that only saves bytes loses its limits if its expected cycles, before any change, are far from the fewest."""
+    """The limits. A form that only saves bytes loses its limits if its expected cycles, before any change, are far from the fewest.
+
+    If there is room, every form does: changes mostly make up for scarce bytes.
+    """
     kept = hopeful(limits, _promised(limits, Fraction(0), executor, show), AT_FIRST)
-    stay = {id(form) for form in (*explored.forms[: explored.usual], *(form for form, _ in kept))}
+    usual = () if explored.has_room else explored.forms[: explored.usual]
+    stay = {id(form) for form in (*usual, *(form for form, _ in kept))}
     return [one for one in limits if id(one[0]) in stay]
+
+
+def of_better_core(limits: Sequence[tuple[Form, int]], promised: Sequence[int | None]) -> tuple[list[tuple[Form, int]], list[int | None]]:
+    """The forms and limits, with their expected cycles, for which no other core's network is quicker in the same form and limit.
+
+    Estimates of one form have the same errors for both networks, so a smaller difference decides than between forms.
+    """
+    found = [(form, limit, cycles) for (form, limit), cycles in zip(limits, promised, strict=True)]
+
+    def is_beaten(form: Form, limit: int, cycles: int | None) -> bool:
+        alike = [(other, one) for other, at, one in found if other.name == form.name and at == limit and one is not None]
+        others = [one for other, one in alike if other.provenance != form.provenance]
+        return bool(others) and (cycles is None or cycles > SAME_FORM * min(others))
+
+    kept = [one for one in found if not is_beaten(*one)]
+    return [(form, limit) for form, limit, _ in kept], [cycles for _, _, cycles in kept]
 
 
 def hopeful(limits: Sequence[tuple[Form, int]], promised: Sequence[int | None], times: Fraction) -> Iterator[tuple[Form, int]]:
