@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from asked_for import choose, load_task
 from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.search.choice import _Chooser
+from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.replays import in_their_blocks
 from cascader.ethosu.search.request import Run
-from cascader.ethosu.search.search import explore
+from cascader.ethosu.search.search import explore, of_better_core
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import workers
 from npu_model.errors import SearchedError
@@ -31,6 +38,38 @@ def _cycles(task: Task, budget: int | None) -> int:
 @pytest.mark.parametrize(("room", "again"), [(31_120, True), (1 << 20, False), (None, True)])
 def test_work_is_done_again_where_more_room_would_save_cycles(room: int | None, again: bool) -> None:  # noqa: FBT001
     assert any("recomputed" in name for name in _names(load_task(MNIST), room)) == again
+
+
+@pytest.mark.parametrize(("room", "streamed"), [(15_632, True), (1 << 20, False)])
+def test_forms_that_only_save_bytes_are_made_where_more_room_would_save_cycles(room: int, streamed: bool) -> None:  # noqa: FBT001
+    assert any("streamed" in name for name in _names(load_task("zoo:ds_cnn"), room)) == streamed
+
+
+def test_of_two_cores_the_quicker_one_has_a_form() -> None:
+    def form(name: str, core: str) -> Form:
+        return cast("Form", SimpleNamespace(name=name, provenance=core))
+
+    one, two, other, alike = form("dense", "C++"), form("dense", "Python"), form("bricks", "C++"), form("bricks", "Python")
+    limits = [(one, 100), (two, 100), (other, 100), (alike, 100), (two, 50)]
+    assert of_better_core(limits, [1000, 1003, 2000, 2004, None]) == (
+        [(one, 100), (other, 100), (alike, 100), (two, 50)],
+        [1000, 2000, 2004, None],
+    )
+
+
+@pytest.mark.parametrize(("name", "budget"), [("zoo:tiny_residual", None), ("zoo:ds_cnn", 1 << 20)])
+def test_drafts_that_are_not_replayed_for_the_error_of_their_form_would_not_be_best(
+    name: str, budget: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, counts = _cycles(load_task(name), budget), list[int]()
+
+    def every(self: _Chooser, drafts: Sequence[Draft]) -> Sequence[Draft]:
+        counts.append(len(drafts))
+        return in_their_blocks(drafts, self.explored, self.executor)
+
+    monkeypatch.setattr(_Chooser, "_judged_closely", every)
+    assert found <= _cycles(load_task(name), budget) * 1.001
+    assert counts
 
 
 def test_mnist_is_as_fast_in_its_bytes_as_its_frontier_is() -> None:
