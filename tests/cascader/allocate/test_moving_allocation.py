@@ -8,6 +8,7 @@ from itertools import permutations, product
 import pytest
 from allocation_judge import validate
 from exact_allocation import exact_allocation, gap
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents, is_valid
@@ -26,7 +27,7 @@ def top(found: Sequence[Extent], addresses: Sequence[int]) -> int:
     return max(address + int(e.high.max()) for e, address in zip(found, addresses, strict=True))
 
 
-@settings(max_examples=300)
+@settings(max_examples=few(300))
 @given(extents(count=8, size=40, steps=6), st.sampled_from([1, 4, 16]), st.sampled_from([0, 20]))
 def test_no_byte_is_live_in_two_buffers_and_addresses_are_aligned(found: list[Extent], alignment: int, moves: int) -> None:
     peak, addresses = allocate(found, alignment=alignment, moves=moves)
@@ -44,7 +45,7 @@ def test_equal_problems_get_equal_addresses_and_more_moves_are_never_worse(found
     assert many[0] <= few[0]
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(extents(count=2, size=10, steps=4))
 def test_a_gap_is_the_least_distance_from_which_on_the_upper_buffer_is_always_clear(found: list[Extent]) -> None:
     below, above = found[0], found[-1]

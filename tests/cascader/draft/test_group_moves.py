@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from few_examples import few
 from hypothesis import given, settings
 from row_graphs import chain, divided_graphs
 
@@ -35,7 +36,7 @@ def as_searched(graph: RowGraph, groups: Groups) -> Groups:
 divided = divided_graphs().map(lambda pair: (pair[0], as_searched(*pair)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(divided)
 def test_neighbours_cover_the_graph_without_overlap_and_keep_segments_apart(found: tuple[RowGraph, Groups]) -> None:
     graph, start = found
@@ -47,7 +48,7 @@ def test_neighbours_cover_the_graph_without_overlap_and_keep_segments_apart(foun
         assert all(len({part.segment for part in graph.parts[group.first : group.last + 1]}) == 1 for group in groups)
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(divided)
 def test_neighbours_ask_for_rows_that_there_are_and_stripe_no_single_part(found: tuple[RowGraph, Groups]) -> None:
     graph, start = found
@@ -59,7 +60,7 @@ def test_neighbours_ask_for_rows_that_there_are_and_stripe_no_single_part(found:
             assert group.first < group.last or group.stripe_rows == last.rows
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(divided)
 def test_neighbours_differ_from_their_start_in_one_or_two_groups_and_come_in_the_same_order_each_time(
     found: tuple[RowGraph, Groups],

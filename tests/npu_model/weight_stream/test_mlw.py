@@ -11,6 +11,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_mlw import DamagedError, Reader, naive_decode, read_slice
@@ -97,7 +98,7 @@ def assert_like_the_twin(stream: bytes, limit: int = 1 << 20) -> bool:
     return True
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(weight_lists())
 def test_a_stream_decodes_to_the_weights_that_were_encoded(weights: np.ndarray) -> None:
     stream = encode(weights)

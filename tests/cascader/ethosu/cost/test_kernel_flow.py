@@ -8,6 +8,7 @@ from itertools import product
 from math import sqrt
 
 import pytest
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -123,7 +124,7 @@ def loads(jobs: list[BlockJob]) -> tuple[int, int, int, int, int]:
     return fetch, decode, sum(s.mac_cycles for s in steps), sum(job.output_cycles for job in jobs), sum(sum(job.writes) for job in jobs)
 
 
-@settings(max_examples=100)
+@settings(max_examples=few(100))
 @given(kernels(), st.integers(1, 3))
 def test_the_load_of_a_kernel_counts_every_block_however_often_it_is_repeated(jobs: list[BlockJob], times: int) -> None:
     fetch, decode, _, _, store = (times * load for load in loads(jobs))
@@ -133,7 +134,7 @@ def test_the_load_of_a_kernel_counts_every_block_however_often_it_is_repeated(jo
     assert [load.kinds[kind] for kind in load.order] == [apart.kinds[kind] for kind in apart.order]
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(kernels(), st.booleans(), st.booleans())
 def test_a_kernel_takes_at_least_its_busiest_unit_or_port_and_at_most_all_units_in_turn(
     jobs: list[BlockJob],
@@ -147,7 +148,7 @@ def test_a_kernel_takes_at_least_its_busiest_unit_or_port_and_at_most_all_units_
     assert 0 <= flow.tail <= flow.cycles
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(kernels(), st.integers(0, 30), st.sampled_from([1.0, 2.5, 7.0]), st.integers(0, 4), st.booleans())
 def test_slower_memories_never_make_a_kernel_faster_and_prefetched_weights_never_slower(
     jobs: list[BlockJob],
@@ -163,7 +164,7 @@ def test_slower_memories_never_make_a_kernel_faster_and_prefetched_weights_never
     assert run(jobs, Source(1.0, latency, reads), Source(rate, latency, reads), prefetched=True, shared=shared).cycles <= slow.cycles
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(kernels(), st.integers(0, 30), st.sampled_from([1.0, 2.5]))
 def test_a_port_for_both_is_never_faster_than_one_for_each(jobs: list[BlockJob], latency: int, rate: float) -> None:
     arena, constants = Source(1.0, latency), Source(rate, latency)
@@ -210,7 +211,7 @@ def test_the_engine_takes_two_kernels_in_a_row_as_long_or_at_most_a_latency_long
     assert late in ((0, latency) if distance else (0,))
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(kernels(), kernels(), st.integers(0, 3), st.integers(0, 30), st.booleans())
 def test_a_kernel_behind_another_begins_the_earlier_the_more_blocks_may_be_unfinished(
     first: list[BlockJob],

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from few_examples import few
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -140,7 +141,8 @@ TIMINGS = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@pytest.mark.law
+@settings(max_examples=few(400), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(op=small_operations(), name=st.sampled_from(accelerator_names()), timing=TIMINGS)
 def test_blocks_of_any_operation_have_the_same_work(op: KernelOperation, name: str, timing: TimingParameters) -> None:
     device = accelerator(name)
@@ -234,7 +236,8 @@ def loads(draw: st.DrawFn) -> KernelLoad:
     return KernelLoad.of(draw(st.lists(st.integers(0, len(kinds) - 1), min_size=1, max_size=12)), kinds)
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.law
+@settings(max_examples=few(300), deadline=None)
 @given(
     st.lists(st.tuples(loads(), SOURCES, st.booleans(), st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=3), st.integers(0, 50)
 )
@@ -392,7 +395,8 @@ def neighbours(draw: st.DrawFn) -> tuple[KernelOperation, KernelOperation]:
     return replace(first, ofm=ofm), replace(second, ifm=ifm, ifm2=None)
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.law
+@settings(max_examples=few(300), deadline=None)
 @given(neighbours(), st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6), st.sampled_from([8, 16])), min_size=2, max_size=2))
 def test_blocks_between_a_writer_and_its_reader_are_counted_alike(
     pair: tuple[KernelOperation, KernelOperation], sides: list[tuple[int, int, int]]

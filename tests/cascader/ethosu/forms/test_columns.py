@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pytest
 from cascades import cascade_of, outputs
+from few_examples import few
 from form_variants import variants
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -168,7 +169,7 @@ def test_a_schedule_of_columns_is_the_same_after_it_was_written_and_read() -> No
     assert from_json(to_json(made)) == made
 
 
-@settings(max_examples=25)
+@settings(max_examples=few(25))
 @given(st.data())
 def test_any_groups_of_any_columns_compute_the_same_bytes(data: st.DataObject) -> None:
     depth = data.draw(st.sampled_from([0, 64]))
@@ -272,7 +273,7 @@ def test_every_job_of_a_tight_cascade_of_columns_is_needed() -> None:
         assert "needs row" in refused(replace(made, jobs=made.jobs[:step] + made.jobs[step + 1 :], buffers=buffers))
 
 
-@settings(max_examples=30)
+@settings(max_examples=few(30))
 @given(st.data())
 def test_whatever_the_check_lets_pass_computes_the_network(data: st.DataObject) -> None:
     made = one_group(2)

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -64,7 +65,7 @@ def addends(network: Network, tensor: str) -> Counter[int]:
 shapes = st.tuples(st.integers(2, 140), st.integers(2, 140), st.integers(1, 4))
 
 
-@settings(max_examples=25)
+@settings(max_examples=few(25))
 @given(shape=shapes, kind=st.sampled_from(KINDS), first=st.booleans(), seed=st.integers(0, 1000))
 def test_a_mean_in_any_form_has_litert_s_bytes(shape: tuple[int, int, int], kind: str, first: bool, seed: int) -> None:  # noqa: FBT001
     pytest.importorskip("ai_edge_litert")
@@ -81,7 +82,7 @@ def test_a_mean_in_any_form_has_litert_s_bytes(shape: tuple[int, int, int], kind
             assert value.tobytes() == wanted.tobytes()
 
 
-@settings(max_examples=25)
+@settings(max_examples=few(25))
 @given(shape=shapes, kind=st.sampled_from(KINDS), first=st.booleans())
 def test_a_whole_sum_adds_what_its_parts_add_by_brute_force(shape: tuple[int, int, int], kind: str, first: bool) -> None:  # noqa: FBT001
     network = import_network(model(shape, kind, first=first), DEFAULT)

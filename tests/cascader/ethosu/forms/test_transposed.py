@@ -9,6 +9,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from cascades import cascade_of, outputs
+from few_examples import few
 from form_variants import variants
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -137,7 +138,7 @@ def test_all_accesses_to_a_turned_tensor_agree_on_where_its_elements_are() -> No
     assert all(len(views) == 1 for name, views in found.items() if net.graph.tensor(name).kind.name == "INTERMEDIATE")
 
 
-@settings(max_examples=25)
+@settings(max_examples=few(25))
 @given(st.data(), st.sampled_from([transposed, transposed_in_place]))
 def test_any_cascade_of_the_turned_network_computes_the_same_bytes(data: st.DataObject, form: Callable[..., Network]) -> None:
     net = made(form)
@@ -150,7 +151,7 @@ def test_any_cascade_of_the_turned_network_computes_the_same_bytes(data: st.Data
     assert outputs(lower(schedule)) == outputs(lower(schedule_layer_by_layer(narrow(), DEFAULT)))
 
 
-@settings(max_examples=25)
+@settings(max_examples=few(25))
 @given(st.sets(st.sampled_from(sorted(kernels(narrow())))))
 def test_whichever_kernels_are_turned_the_network_computes_the_same_bytes(names: set[str]) -> None:
     """Tensors between one that is and one that is not lie in NHWC, where both find them."""

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from cascades import FILTERS, graph_of
+from few_examples import few
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -73,7 +74,7 @@ def test_the_zoo_has_every_kind_of_part_that_is_cut() -> None:
     assert any(operation.padding.top for operation in operations)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(stripes())
 def test_propagator_check_and_kernel_agree_on_the_rows_that_a_stripe_reads(drawn: tuple[EthosuPart, RowPart, int, int]) -> None:
     payload, part, start, end = drawn
@@ -148,7 +149,7 @@ def height(feature_map: FeatureMap) -> int:
     return feature_map.shape.height
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=few(120), deadline=None)
 @given(stripes(), st.data())
 def test_a_stripe_on_rolling_buffers_makes_the_rows_of_the_whole(drawn: tuple[EthosuPart, RowPart, int, int], data: st.DataObject) -> None:
     payload, part, start, end = drawn

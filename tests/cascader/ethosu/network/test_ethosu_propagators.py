@@ -10,6 +10,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -201,7 +202,7 @@ def boxes_of_parts(draw: st.DrawFn) -> tuple[str, Part, Box]:
     return name, part, tuple(drawn)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(boxes_of_parts())
 def test_a_stripe_needs_the_elements_at_the_addresses_that_its_kernel_reads(drawn: tuple[str, Part, Box]) -> None:
     name, part, box = drawn
@@ -239,7 +240,7 @@ def _extents(array: FeatureMap) -> tuple[int, int, int]:
     return array.shape.height, array.shape.width, array.shape.depth
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(
     st.builds(
         Kernel,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +38,8 @@ def touched(access: Access) -> set[int]:
     return set(range(*access)) if isinstance(access, tuple) else set(byte_numbers(access).tolist())
 
 
-@settings(max_examples=600)
+@pytest.mark.law
+@settings(max_examples=few(600))
 @given(ACCESSES, ACCESSES)
 def test_accesses_overlap_where_they_share_a_byte(one: Access, two: Access) -> None:
     assert overlap(one, two) == overlap(two, one) == bool(touched(one) & touched(two))

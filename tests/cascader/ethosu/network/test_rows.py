@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 from cascades import cascade_of, outputs
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,7 +98,8 @@ def test_one_thing_in_another_shape_makes_nothing_around_it_whole() -> None:
             assert payload is None or facts.atomic == (payload.operation.ofm.shape.height == 1)
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.law
+@settings(max_examples=few(60), deadline=None)
 @given(st.data(), st.sampled_from(ON_THE_NPU))
 def test_any_cascade_through_views_computes_the_same_bytes(data: st.DataObject, name: str) -> None:
     parts = len(graph(name).parts)

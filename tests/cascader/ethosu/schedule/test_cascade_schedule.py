@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cascades import cascade, cuts, expected, graph_of, outputs, tight
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import schedule
@@ -51,7 +52,7 @@ def test_a_cascade_computes_the_same_bytes_on_other_accelerators(device: str) ->
     assert_computes_the_network(made, "ds_cnn")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(st.data())
 def test_any_grouping_of_a_small_network_computes_the_same_bytes(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["tiny_conv", "tiny_residual"]))

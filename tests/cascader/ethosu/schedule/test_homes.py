@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from cascades import cuts, expected, outputs
 from cpu_networks import two_ends_network
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_schedules import make_schedule
@@ -58,7 +59,8 @@ def test_a_network_computes_the_same_wherever_its_ends_live(name: str, homes: tu
     assert outputs(lower(whole(name, *homes))) == expected(name)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.law
+@settings(max_examples=few(15), deadline=None)
 @given(data=st.data())
 def test_stripes_read_and_write_homes_as_they_do_the_arena(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(NAMES))

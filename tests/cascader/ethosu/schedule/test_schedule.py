@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -267,7 +268,7 @@ def read(text: str) -> Schedule | None:
         return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=few(300), deadline=None)
 @given(st.lists(st.tuples(PATHS, VALUES), min_size=1, max_size=3), st.booleans())
 def test_a_file_with_any_values_changed_is_refused_or_equal(changes: list[tuple[tuple[str | int, ...], object]], delete: bool) -> None:  # noqa: FBT001  # hypothesis passes by position
     edited = document()
@@ -286,7 +287,7 @@ def test_a_file_with_any_values_changed_is_refused_or_equal(changes: list[tuple[
     assert result is None or result == schedule("tiny_residual")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.integers(0, 10**9))
 def test_a_file_cut_off_anywhere_is_refused(position: int) -> None:
     text = to_json(schedule("tiny_residual"))

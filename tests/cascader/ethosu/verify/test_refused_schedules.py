@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cascades import cascade, cuts, expected, outputs, tight
+from few_examples import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -205,7 +206,7 @@ def test_a_variable_has_no_rolling_buffer() -> None:
 NUMBERS = st.one_of(st.integers(-40, 40), st.sampled_from([-(1 << 40), 1 << 20, 1 << 31, 1 << 40]))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=few(400), deadline=None)
 @given(st.data())
 def test_any_numbers_in_a_cascade_are_refused_in_one_sentence_or_lowered(data: st.DataObject) -> None:
     plain = to_plain(tight("tiny_residual"))
@@ -234,7 +235,7 @@ def numbers(plain: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(st.data())
 def test_whatever_the_check_lets_pass_computes_the_network(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["tiny_conv", "tiny_residual"]))
