@@ -129,7 +129,7 @@ def test_a_search_with_every_core_says_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_command_that_searches_says_it_on_standard_error(tmp_path: Path) -> None:
     environment = os.environ | {SWITCH: "1", "PYTHONPATH": str(ROOT)}
-    words = [sys.executable, "-m", "npu_testbed", "schedule", "zoo:tiny_conv", "-o", "s.json"]
+    words = [sys.executable, "-m", "npu_testbed", "schedule", "zoo:tiny_conv", "--effort", "quick", "-o", "s.json"]
     made = subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
     assert made.stderr.startswith("npu-testbed: note: This will be slow:")
 
@@ -177,7 +177,7 @@ def test_a_core_of_another_version_is_not_used(tmp_path: Path, monkeypatch: pyte
 
 needs_cores = pytest.mark.skipif(native("cascader") is None, reason="the cores were not built, or are switched off: nothing to compare")
 
-SEARCH = ("schedule", "zoo:tiny_conv", "--optimise", "Size", "--jobs", "1", "-o")
+SEARCH = ("schedule", "zoo:tiny_conv", "--optimise", "Size", "--effort", "quick", "--jobs", "1", "-o")
 
 
 def run_after(folder: Path, statement: str, *words: str) -> None:
