@@ -19,6 +19,7 @@ from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.errors import InputError
+from npu_model.memory.outer_arena import is_scheduled_in_fast_scratch
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
@@ -95,7 +96,7 @@ def _terms(network: Network, asked: FormTerms) -> PassTerms:
     device, system, options = find_accelerator(asked.accelerator), asked.system, asked.options
     sources = Sources.staged(system, asked.timing, device=device), Sources.direct(system, asked.timing, device=device)
     fine = fine_sizes(network) if options.slices and options.fine_slices else ()
-    return PassTerms(device, *sources, options, fine=fine)
+    return PassTerms(device, *sources, options, fine=fine, copied=is_scheduled_in_fast_scratch(system))
 
 
 MOST_PARTS = 1 << 14

@@ -33,7 +33,8 @@ from npu_model.accelerator import Accelerator
 class PassTerms(Struct, frozen=True):
     """Terms for passes in addition to the network: the device, its constants read in the arena or at home, and the homes of tensors.
 
-    ``fine`` holds sizes of channel slices (bytes of weights). Each is finer than the slices of the largest layers.
+    ``fine`` holds sizes of channel slices (bytes of weights). Each is finer than the slices of the largest layers. With ``copied``
+    the arena is a fast scratch beside an outer arena: constants are copied there, as their home is far away.
     """
 
     device: Accelerator
@@ -42,6 +43,12 @@ class PassTerms(Struct, frozen=True):
     options: CascadeOptions
     homes: tuple[Wanted, ...] = ()
     fine: tuple[int, ...] = ()
+    copied: bool = False
+
+    @property
+    def places(self) -> tuple[Sources, ...]:
+        """The places of constants for which a block depth has to be good."""
+        return (self.staged,) if self.copied else (self.direct, self.staged)
 
 
 class Pass(Struct, frozen=True):
@@ -98,7 +105,7 @@ PASSES: dict[str, Pass] = {
     "streamed pools": Pass(lambda network, terms: with_streamed_pools(network, terms.device, terms.staged), ("streamed_pools",)),
     "transposed": Pass(lambda network, terms: transposed(network, terms.device, terms.staged), ("turn",)),
     "transposed in place": Pass(lambda network, terms: transposed_in_place(network, terms.device, terms.staged), ("turn",)),
-    "depths for both": Pass(lambda network, terms: reblocked(network, terms.device, (terms.direct, terms.staged)), ("reblock",)),
+    "depths for both": Pass(lambda network, terms: reblocked(network, terms.device, terms.places, followed=terms.copied), ("reblock",)),
     "depths for staged": Pass(lambda network, terms: reblocked(network, terms.device, (terms.staged,)), ("reblock",)),
     "bricks": Pass(lambda network, _: dense_layouts(network, 0)),
     "dense": Pass(lambda network, terms: dense_layouts(network, terms.options.dense)),

@@ -26,7 +26,6 @@ from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, ByteRange, KernelOperation
 from npu_model.shapes import round_up
-from npu_model.timing import HIDDEN_LATENCY
 from npu_model.weight_stream.kernels import kernel_weights
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.order import WeightFormat
@@ -37,7 +36,9 @@ from npu_model.weight_stream.work import operation_work
 GAIN = 0.95
 """Largest share of the estimated cycles at which another depth is taken. A smaller gain is not worth a new stream."""
 
-CLOSELY = 32768
+MOST_FOLLOWED = 32_768
+"""Bytes of weights up to which every depth may be followed: more streams take too long to encode."""
+
 SMALLEST = 2048
 """A layer with fewer bytes of weights keeps its depth, unless its blocks have different depths: in low stripes a new one may be slower."""
 
@@ -112,50 +113,37 @@ def _estimated(operation: KernelOperation, accelerator: Accelerator, sources: tu
 
 
 @lru_cache(maxsize=256)
-def _even(
-    operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], streams: tuple[bytes, ...]
+def _followed(
+    operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], streams: tuple[bytes, ...], *, even: bool
 ) -> KernelOperation | None:
-    """The operation at the best depth that gives all of its blocks the same depth; None if its own depth is good enough.
+    """The operation at the best depth, each block followed; None if its own depth is good enough. ``streams`` are its weights.
 
-    ``streams`` are its weights.
+    With ``even`` only depths count that give all of its blocks the same depth.
     """
     weights = kernel_weights(operation, streams, accelerator)
-    even = [depth for depth in _depths(operation, accelerator) if not _is_uneven(operation.ofm.shape.depth, depth)]
-    starts = (operation, *(of_depth(operation, depth, accelerator) for depth in even))
+    depths = [depth for depth in _depths(operation, accelerator) if not (even and _is_uneven(operation.ofm.shape.depth, depth))]
+    starts = (operation, *(of_depth(operation, depth, accelerator) for depth in depths))
     found = [_Followed(accelerator, sources).best(start, weights) for start in starts]
     return _better([best for best in found if best is not None], operation.block.depth)
 
 
-@lru_cache(maxsize=256)
-def _followed(
-    operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], streams: tuple[bytes, ...]
-) -> KernelOperation | None:
-    weights = kernel_weights(operation, streams, accelerator)
-    starts = (operation, *(of_depth(operation, depth, accelerator) for depth in _depths(operation, accelerator)))
-    found = [_Followed(accelerator, sources).best(start, weights) for start in starts]
-    return _better([best for best in found if best is not None], operation.block.depth)
-
-
-def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sources]) -> Network:
+def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sources], *, followed: bool = False) -> Network:
     """``network`` with the block depths at which kernels are fastest for all ``sources`` of their constants together.
 
-    The mathematics stay the same: the same weights in another order.
+    With ``followed`` each block of layers with few weights is followed. The mathematics stay the same: the same weights in another order.
     """
-    bench, is_far = Workbench(network, accelerator), any(one.constants.latency > HIDDEN_LATENCY for one in sources)
-    if is_far:
-        sources = [one for one in sources if one.constants.latency <= HIDDEN_LATENCY] or sources
+    bench = Workbench(network, accelerator)
     # Kernels with the same streams, such as the tiles of a layer, get the same ones again.
     streams: dict[tuple[object, ...], tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]] = {}
 
     def chosen(operation: KernelOperation, streams: tuple[bytes, ...]) -> KernelOperation | None:
-        found = None
-        size = sum(map(len, streams))
-        if is_far and SMALLEST <= size <= CLOSELY:
-            return _followed(operation, accelerator, tuple(sources), streams)
+        size, found = sum(map(len, streams)), None
+        if followed and SMALLEST <= size <= MOST_FOLLOWED:
+            return _followed(operation, accelerator, tuple(sources), streams, even=False)
         if size >= SMALLEST:
             work = operation_work(operation, streams, accelerator)
             found = _estimated(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
-        return _even(operation, accelerator, tuple(sources), streams) if found is None and is_uneven(operation) else found
+        return _followed(operation, accelerator, tuple(sources), streams, even=True) if found is None and is_uneven(operation) else found
 
     def deeper_or_shallower(operation: KernelOperation) -> KernelOperation | None:
         found = chosen(operation, bench.streams(operation)) if operation.weights else None
