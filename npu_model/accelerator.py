@@ -64,8 +64,9 @@ class OutputRates(Struct, frozen=True):
 class PortRates(Struct, frozen=True):
     """The units' access to memory, as the U65's published runs show it. The U55 has none of these rules.
 
-    ``weight_bursts`` is the number of weight transactions that a core has under way. They fill all slots of the weight buffer and one more
-    step, because weights arrive compressed. With 0 a slot is requested when the previous slot is filled. ``ifm_ahead``: a slot of the input
+    ``weight_bursts`` is the number of weight transactions that a core has under way. They fill all slots of the weight buffer and
+    ``weight_steps`` more steps, because weights arrive compressed. With 0 a slot is requested when the previous slot is filled.
+    ``stream_bursts`` bounds the transactions of each weight stream of a kernel; 0: no bound. ``ifm_ahead``: a slot of the input
     buffer is an IFM block, which the sub-kernels of an IFM depth share, and every free slot is requested at once. ``ifm_bytes_per_cycle``
     bounds the input buffer's bytes per cycle; 0: no bound. ``kernel_start_cycles`` pass between a kernel's dependencies and its first
     fetch. ``own_channels``: each core takes only its own channels: of the IFM if an output channel needs no other, and of the OFM in the
@@ -80,11 +81,13 @@ class PortRates(Struct, frozen=True):
     own_channels: bool = False
     sram_words: int = 0
     sram_burst_bytes: int = 0
+    weight_steps: int = 1
+    stream_bursts: int = 0
 
     @property
     def weight_steps_ahead(self) -> int:
         """Steps whose weights may be requested beyond the slots of the weight buffer."""
-        return 1 if self.weight_bursts else 0
+        return self.weight_steps if self.weight_bursts else 0
 
 
 class ArrayRates(Struct, frozen=True):

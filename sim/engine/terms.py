@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from npu_model.accelerator import Accelerator
 from npu_model.memory.system import Memory
-from npu_model.program import WORD_BYTES
+from npu_model.program import WORD_BYTES, KernelOperation
 from npu_model.timing import TimingParameters
 
 COMMAND_BUFFER_WORDS = 64
@@ -43,6 +43,13 @@ class Channel(IntEnum):
 def burst_beats(memory: Memory, channel: Channel, device: Accelerator, timing: TimingParameters) -> int:
     """Beats of a channel's longest transaction: the memory's burst, or for the IFM a part of the driver's default burst."""
     return memory.burst_words(device.port_bytes_per_cycle, timing.ifm_burst_divisor if channel is Channel.IFM else 0)
+
+
+def most_weight_bursts(op: KernelOperation, device: Accelerator) -> int:
+    """Weight transactions that a kernel may have under way: those of its streams, and at most those of the cores."""
+    access = device.access
+    most, streams = access.weight_bursts * device.cores, sum(1 for stream in op.weights if stream.length)
+    return min(most, access.stream_bursts * streams) if access.stream_bursts and streams else most
 
 
 class Times(Struct, frozen=True):

@@ -15,7 +15,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from sim.engine.machine import Machine, Work
 from sim.engine.ports import transactions
-from sim.engine.terms import Channel, burst_beats
+from sim.engine.terms import Channel, burst_beats, most_weight_bursts
 from sim.events import Cause, Unit
 
 Process = Generator[simpy.Event, Any, None]
@@ -59,8 +59,8 @@ class _Reader:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._most = machine.accelerator.access.weight_bursts * machine.accelerator.cores
-        self.steps: deque[tuple[int, list[Ask]]] = deque()
-        """Steps of the current block that are not begun: operation and reads."""
+        self.steps: deque[tuple[int, int, list[Ask]]] = deque()
+        """Steps of the current block that are not begun: operation, transactions that it may have under way, and reads."""
         self._left: deque[Ask] = deque()
         self._under_way: deque[tuple[int, int]] = deque()
         self._operation = 0
@@ -83,15 +83,15 @@ class _Reader:
 
     def open(self, work: Work) -> None:
         """Take over the steps of the next block."""
-        machine, job = self._machine, work.job
+        machine, job, most = self._machine, work.job, most_weight_bursts(work.run.op, self._machine.accelerator)
         for number, step in enumerate(job.steps):
             scales = job.scales if number == 0 else ()
             reads = weight_bursts(step.weights, scales, machine.ports.system, machine.accelerator, machine.timing)
-            self.steps.append((work.run.index, reads))
+            self.steps.append((work.run.index, most, reads))
 
     def begin(self) -> None:
         """Begin the next step in a taken slot."""
-        self._operation, reads = self.steps.popleft()
+        self._operation, self._most, reads = self.steps.popleft()
         self._left.extend(reads)
         self._note()
 

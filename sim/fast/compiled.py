@@ -20,7 +20,16 @@ from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.timing import BlockdepRule, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
-from sim.engine.terms import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, Channel, Times, burst_beats, fetch_words
+from sim.engine.terms import (
+    COMMAND_BUFFER_WORDS,
+    DMA_CHUNK_BEATS,
+    DMA_CHUNKS_AHEAD,
+    Channel,
+    Times,
+    burst_beats,
+    fetch_words,
+    most_weight_bursts,
+)
 from sim.events import Cause, Unit
 from sim.replay import Beats
 
@@ -176,7 +185,8 @@ class CompiledCache:
             if isinstance(op, KernelOperation):
                 changes = shram is not None and shram is not op.shram and shram != op.shram
                 shram = op.shram
-                rows += (_KERNEL, words, op.blockdep, changes, self._system.region_ports[op.ofm.region], 0, 0)
+                most = most_weight_bursts(op, self._accelerator)
+                rows += (_KERNEL, words, op.blockdep, changes, self._system.region_ports[op.ofm.region], most, 0)
             else:
                 rows += self._row(op, words)
         return rows

@@ -19,7 +19,7 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
             PyErr_SetString(PyExc_ValueError, "a kernel's work is none, or it reads through no port");
             return -1;
         }
-        *kernel = (Kernel){.index = i, .blockdep = op->first, .repartitions = op->second, .port = op->third, .work = work};
+        *kernel = (Kernel){.index = i, .blockdep = op->first, .repartitions = op->second, .port = op->third, .weight_bursts = op->fourth, .work = work};
         kernel->depths = work[1];
         kernel->blocks = work[0] * work[1];
         kernel->ifm_pace = work[5] ? m->timing.own_ifm_pace : m->timing.ifm_pace;
@@ -157,6 +157,7 @@ static int machine_fits(const Machine *m)
     }
     for (i64 i = 0; i < m->operation_count && fits; i++) {
         const Operation *op = &m->operations[i];
+        if (op->kind == KERNEL_OPERATION) fits = op->fourth >= 0;
         if (op->kind == DMA_OPERATION) fits = op->first >= 0 && op->first < PORTS && op->third < PORTS && op->second >= 0 && op->fourth >= 0;
     }
     if (!fits) PyErr_SetString(PyExc_ValueError, "a machine has two ports, divisors above 0, and room for one of each");

@@ -101,7 +101,8 @@ typedef struct {
 typedef struct {
     i64 index, blockdep, repartitions, port, issued, previous, finished;
     const i64 *work;
-    i64 depths, blocks, ifm_pace;
+    /* Transactions of weights under way; 0: as many as the cores may have. */
+    i64 depths, blocks, ifm_pace, weight_bursts;
     Count written;
 } Kernel;
 
@@ -149,7 +150,7 @@ typedef struct {
     const i64 *load_job, *decode_job;
     /* Weights that are asked for ahead: the steps under way, and what is left to ask for of the last of them. */
     Fifo under_way;
-    i64 asked, got, ask_core, ask_at[CORES], ask_scales, asks;
+    i64 asked, got, ask_most, ask_core, ask_at[CORES], ask_scales, asks;
     int ask_waits;
     /* Loads of the input buffer that are not handed on yet: what had been asked of each port, the step, since when; and what has arrived. */
     Fifo loads;

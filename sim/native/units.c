@@ -400,6 +400,7 @@ static void begin_step(Machine *m)
     i64 weights = job[4 + 3 * m->decode_step + 1];
     m->ask_scales = m->decode_step ? 0 : job[2];
     m->ask_core = 0;
+    m->ask_most = kernel->weight_bursts ? kernel->weight_bursts : m->timing.weight_bursts;
     m->asks = reads_in(kernel->work, m->ask_scales);
     if (weights) {
         read = kernel->work + weights + 1;
@@ -470,12 +471,13 @@ static void decoder_ahead(Machine *m)
     i64 item[ITEM] = {0};
     BEGIN
     m->decode_kernel = -1;
+    m->ask_most = m->timing.weight_bursts;
     for (;;) {
         while (is_there(m)) {
             pop(&m->under_way, item);
             put(m, &m->decoded, item);
         }
-        while (m->asked - m->got < m->timing.weight_bursts && !m->agenda.failed) {
+        while (m->asked - m->got < m->ask_most && !m->agenda.failed) {
             if (m->asks) {
                 ask_burst(m);
                 continue;

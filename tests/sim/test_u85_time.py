@@ -30,7 +30,7 @@ from validation.fvp.references.records import measured_program, u85_points
 from validation.fvp.scorecard import quick_score_point
 from validation.fvp.scores import mean_error
 from validation.fvp.u65_rules import changed_device
-from validation.fvp.u85_rules import CHOICES, NEUTRAL, SINGLE, chosen, errors
+from validation.fvp.u85_rules import CHOICES, NEUTRAL, chosen, errors
 from validation.tables import share
 
 pytestmark = pytest.mark.law
@@ -57,15 +57,13 @@ def test_a_choice_of_constants_never_makes_its_own_points_worse() -> None:
     assert mean_error(errors(few, found)) == min(tried)
 
 
-@pytest.mark.parametrize("key", [*CHOICES, SINGLE + "weight_bursts"])
+@pytest.mark.parametrize("key", CHOICES)
 def test_the_errors_of_a_choice_are_those_of_whole_replays(key: str) -> None:
     """A choice keeps the jobs of kernels while only other constants change."""
-    name = "ethos-u85-256" if key.startswith(SINGLE) else "ethos-u85-1024"
-    assert (accelerator(name).weight_streams == 1) == key.startswith(SINGLE)
+    name = "ethos-u85-512"
     (point,) = (point for point in u85_points() if (point.network, point.accelerator) == ("rnnoise_INT8", name))
-    for value in CHOICES[key.removeprefix(SINGLE)]:
-        own = {one: NEUTRAL[SINGLE + one if key.startswith(SINGLE) and one == "weight_bursts" else one] for one in CHOICES}
-        device = changed_device(name, own | {key.removeprefix(SINGLE): value})
+    for value in CHOICES[key]:
+        device = changed_device(name, {**NEUTRAL, key: value})
         assert errors([point], {**NEUTRAL, key: value}) == [quick_score_point(point, DEFAULT_TIMING, device).error]
 
 

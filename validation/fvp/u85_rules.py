@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 
-from npu_model.accelerator import ArrayRates, accelerator
+from npu_model.accelerator import ArrayRates
 from npu_model.cost.deep_jobs import TimedProgram, timed_chains
 from npu_model.timing import DEFAULT_TIMING
 from validation.fvp.references.records import ReferencePoint, measured_program, u85_points
@@ -24,6 +24,8 @@ RULES: tuple[tuple[str, dict[str, object]], ...] = (
     ("decoders give 32 weights a cycle", {"decoded_weights": 32}),
     ("a lane multiplies 32 bits a cycle", {"lane_bits": 32}),
     ("weights slot by slot", {"weight_bursts": 0}),
+    ("weights of one step ahead, not two", {"weight_steps": 1}),
+    ("weight streams without a bound of their own", {"stream_bursts": 0}),
     ("IFM blocks asked for ahead", {"ifm_ahead": True}),
     ("kernels begin at once", {"kernel_start_cycles": 0}),
     ("SRAM as wide as all ports", {"sram_words": 0}),
@@ -33,7 +35,9 @@ RULES: tuple[tuple[str, dict[str, object]], ...] = (
 """Fields of the accelerator's access or array that each row changes."""
 
 CHOICES: dict[str, tuple[int, ...]] = {
-    "weight_bursts": (10, 12, 14, 16, 18, 22, 26, 32),
+    "weight_bursts": (14, 16, 18, 22, 26, 32),
+    "stream_bursts": (10, 12, 14, 16, 18),
+    "weight_steps": (1, 2, 4),
     "kernel_start_cycles": (0, 30, 60, 90),
     "step_fill": (0, 8, 16, 24, 32),
     "sram_words": (1, 2, 4),
@@ -41,18 +45,8 @@ CHOICES: dict[str, tuple[int, ...]] = {
 }
 """Values of each constant that is not a fact of the hardware."""
 
-SINGLE = "single "
-"""Before the name of a constant of the accelerators with one weight stream alone."""
-
 Setting = Mapping[str, int]
-"""Each constant and its value; that of the weight stream also for one stream alone."""
-
-
-def _keys(device: str) -> dict[str, str]:
-    """The constants of an accelerator, and where a setting has each."""
-    single = accelerator(device).weight_streams == 1
-    return {key: SINGLE + key if single and key == "weight_bursts" else key for key in CHOICES}
-
+"""Each constant and its value."""
 
 Values = tuple[tuple[str, int], ...]
 """Constants of an accelerator, each with its value."""
@@ -73,7 +67,7 @@ def _error(point: ReferencePoint, values: Values) -> float:
 
 def errors(measured: Sequence[ReferencePoint], setting: Setting) -> list[float]:
     """The errors of some points with a setting."""
-    return [_error(point, tuple((key, setting[name]) for key, name in _keys(point.accelerator).items())) for point in measured]
+    return [_error(point, tuple((key, setting[key]) for key in CHOICES)) for point in measured]
 
 
 def chosen(measured: Sequence[ReferencePoint], start: Setting) -> Setting:
@@ -83,7 +77,7 @@ def chosen(measured: Sequence[ReferencePoint], start: Setting) -> Setting:
     while improved:
         improved = False
         for name in start:
-            for value in CHOICES[name.removeprefix(SINGLE)]:
+            for value in CHOICES[name]:
                 tried = best | {name: value}
                 found = mean_error(errors(measured, tried))
                 if found < least - 1e-9:
@@ -93,7 +87,8 @@ def chosen(measured: Sequence[ReferencePoint], start: Setting) -> Setting:
 
 NEUTRAL: Setting = {
     "weight_bursts": 32,
-    SINGLE + "weight_bursts": 16,
+    "stream_bursts": 16,
+    "weight_steps": 1,
     "kernel_start_cycles": 0,
     "step_fill": 0,
     "sram_words": 4,
