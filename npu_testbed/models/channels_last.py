@@ -27,6 +27,9 @@ _ORDERS = {3: ((0, 2, 1), (1, 2, 0)), 4: ((0, 2, 3, 1),)}
 _PLAIN = ("QUANTIZE", "DEQUANTIZE", "CAST")
 """Operators between an input or output of a network and its TRANSPOSE that treat all elements equally, at any position."""
 
+_PADS = ("PAD", "PADV2", "MIRROR_PAD")
+"""Operators between an input and its TRANSPOSE whose amounts turn with the axes."""
+
 _INPUT, _OUTPUT = "input", "output"
 """Names that mean all inputs and all outputs."""
 
@@ -42,7 +45,8 @@ class _End(Struct, frozen=True):
 def channels_last(model: bytes, layouts: Sequence[ChannelsLast]) -> bytes:
     """The .tflite ``model`` with these inputs and outputs as NHWC, and metadata that name them.
 
-    QUANTIZE, DEQUANTIZE, CAST and a RESHAPE that adds or drops extents of 1 may lie between the end and its TRANSPOSE.
+    QUANTIZE, DEQUANTIZE, CAST and a RESHAPE that adds or drops extents of 1 may lie between the end and its TRANSPOSE; between an input and
+    its TRANSPOSE also a PAD.
     InputError if a tensor is no input or output, or its only reader or writer is not a TRANSPOSE that puts channels last or first.
     """
     if is_tosa(model):
@@ -90,7 +94,8 @@ def _input_end(model: TfliteModel, index: int) -> _End:
             if order is None or is_out:
                 break
             return _End(index, tuple(way), order)
-        if not _is_passed(model, model.operators[number]):
+        reshaped = any(model.operators[one].code == "RESHAPE" for one in way)
+        if not _is_passed(model, model.operators[number]) and (reshaped or not _is_padding(model, model.operators[number])):
             break
         at = made
     what = _listed([model.operators[number] for number in readers])
@@ -153,6 +158,17 @@ def _is_passed(model: TfliteModel, operator: TfliteOperator) -> bool:
     return operator.code == "RESHAPE" and _extents(given.shape) == _extents(made.shape) and keeps_values(model, operator)
 
 
+def _is_padding(model: TfliteModel, operator: TfliteOperator) -> bool:
+    """Whether an operator pads by constants and changes no extent of 1, so that extents still tell the axes apart."""
+    if operator.code not in _PADS or len(operator.inputs) < 2 or min(operator.inputs) < 0 or len(operator.outputs) != 1:
+        return False
+    given, paddings, made = (model.tensors[index] for index in (*operator.inputs[:2], operator.outputs[0]))
+    rank = len(given.shape)
+    is_constant = paddings.dtype == "INT32" and len(integers(paddings)) == 2 * rank == 2 * len(made.shape)
+    keeps_ones = all(before != 1 for before, after in zip(given.shape, made.shape, strict=False) if before != after)
+    return is_constant and keeps_ones and len(given.scales) < 2 and not given.data
+
+
 def _extents(shape: tuple[int, ...]) -> list[int]:
     return [extent for extent in shape if extent != 1]
 
@@ -202,9 +218,15 @@ def _without(model: bytes, end: _End) -> bytes:
         if operator.code == tflite.BuiltinOperator.RESHAPE:
             del operators[number]
             continue
-        tensors[beyond] = replace(tensors[beyond], shape=shape, shape_signature=signature)
         given, made = (here, beyond) if is_input else (beyond, here)
-        operators[number] = replace(operator, inputs=(given,), outputs=(made,))
+        others = operator.inputs[1:]
+        if others:
+            # Operators of one element have no other operand; a PAD has its amounts.
+            shape, signature = (_ordered(one, end.order) for one in (tensors[beyond].shape, tensors[beyond].shape_signature))
+            tensors.append(_turned_paddings(tensors[others[0]], end.order))
+            others = (len(tensors) - 1, *others[1:])
+        tensors[beyond] = replace(tensors[beyond], shape=shape, shape_signature=signature)
+        operators[number] = replace(operator, inputs=(given, *others), outputs=(made,))
         here = beyond
     if tensors[inner].shape == shape:
         del operators[turning]
@@ -232,6 +254,13 @@ def _renamed(operator: OperatorRecord, before: int, after: int) -> OperatorRecor
         return tuple(after if one == before else one for one in indices)
 
     return replace(operator, inputs=renamed(operator.inputs), outputs=renamed(operator.outputs))
+
+
+def _turned_paddings(paddings: TensorRecord, order: tuple[int, ...]) -> TensorRecord:
+    """The constant of a PAD whose axes have another order."""
+    rows = list(struct.iter_unpack("<2i", paddings.data))
+    data = b"".join(struct.pack("<2i", *rows[axis]) for axis in order)
+    return replace(paddings, name=f"{paddings.name}/layout", data=data)
 
 
 def _shape_tensor(name: str, shape: tuple[int, ...]) -> TensorRecord:

@@ -121,11 +121,14 @@ def exported(kind: str) -> tuple[bytes, tuple[int, ...], int]:
         x = net.transpose(net.reshape(x, (1, 3, 12, 8)), TO_LAST)
         x = net.reshape(net.transpose(net.conv2d(x, 8, strides=(2, 2)), TO_FIRST), (8, 6, 4))
         return net.finish([net.quantize(x, name="out")]), (1, 2, 0), 2
+    if kind == "padded":  # by other rows than columns, while the channels are first
+        x = net.transpose(net.pad_all(net.input((1, 3, 12, 8), "in"), ((0, 0), (0, 0), (1, 2), (3, 0))), TO_LAST)
+        return net.finish([net.transpose(net.conv2d(x, 8, padding="VALID"), TO_FIRST, name="out")]), TO_LAST, 0
     x = net.transpose(net.quantize(net.input((1, 3, 12, 8), "in")), TO_LAST)
     return net.finish([net.quantize(net.transpose(net.conv2d(x, 8), TO_FIRST), name="out")]), TO_LAST, 0
 
 
-@pytest.mark.parametrize("kind", ["sequence", "three", "image", "requantised"])
+@pytest.mark.parametrize("kind", ["sequence", "three", "image", "padded", "requantised"])
 def test_ends_as_pytorch_exports_them_have_the_channels_last(kind: str, tmp_path: Path) -> None:
     model, order, reshapes = exported(kind)
     (tmp_path / "m.tflite").write_bytes(model)
