@@ -93,7 +93,7 @@ TURNS = (
     Turn("cascader.ethosu.forms.transposed", "_TRIED", 1),
     Turn("cascader.ethosu.forms.reblock", "GAIN", 1.0),
     Turn("cascader.ethosu.forms.reblock", "FOLLOWED", 1),
-    Turn("cascader.ethosu.forms.sizes", "_PIECES", (12,)),
+    Turn("cascader.ethosu.forms.sizes", "_SLICES", (12,)),
     Turn("cascader.ethosu.forms.sizes", "_FINER", Fraction(1)),
     Turn("cascader.ethosu.forms.sizes", "_SMALL", 0),
     Turn("cascader.ethosu.forms.sizes", "_LARGE", _FAR),

@@ -63,7 +63,7 @@ def column_stripes(network: Network, largest_depth: int) -> Network:
 
 _COUNTS = (4, 16)
 """Columns per stripe where memory counts more than cycles."""
-_PIECES = (2, 3, 4, 6)
+_STRIPE_COUNTS = (2, 3, 4, 6)
 """Numbers of equal stripes into which a tensor is cut: the kernels of 1-D networks read all of their weights for each stripe."""
 
 
@@ -71,5 +71,5 @@ def column_counts(network: Network) -> tuple[int, ...]:
     """Possible numbers of columns in a stripe, in ascending order; none if no part is cut along the width."""
     along = (kernel for kernel in network.kernels.values() if kernel.axis is Axis.COLUMNS and _is_flat(kernel))
     widths = {kernel.operation.ofm.shape.width for kernel in along}
-    equal = {ceil_div(width, pieces) for width in widths for pieces in _PIECES}
+    equal = {ceil_div(width, count) for width in widths for count in _STRIPE_COUNTS}
     return tuple(sorted(equal.union(_COUNTS))) if max(widths, default=1) > 1 else ()

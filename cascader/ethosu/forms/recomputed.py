@@ -15,7 +15,7 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.by_peak import Candidate, PeakTerms, State, TiledForm, by_peak
 from cascader.ethosu.forms.column_spans import ColumnSpan, segment
 from cascader.ethosu.forms.planned import planned_bytes, planned_front
-from cascader.ethosu.forms.skips_again import skips_again
+from cascader.ethosu.forms.recomputed_skips import recomputed_skips
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.homes import homed_forms
 from cascader.ethosu.network.network import Network
@@ -121,10 +121,10 @@ def _in_tiles(tiler: _Tiler, least: int) -> tuple[list[Candidate], list[TiledFor
     return best, tiles
 
 
-def _with_skips_again(network: Network, most: int, homes: Sequence[Wanted], least: int) -> Iterator[Candidate]:
+def _with_recomputed_skips(network: Network, most: int, homes: Sequence[Wanted], least: int) -> Iterator[Candidate]:
     """The network with one recomputed skip, then one more as long as that holds fewer bytes; ``least`` is the bytes of the network."""
     for _ in range(_SKIPS):
-        made = (one for one in skips_again(network, least // _SMALL) if one.macs <= most and len(one.graph.parts) <= MOST_PARTS)
+        made = (one for one in recomputed_skips(network, least // _SMALL) if one.macs <= most and len(one.graph.parts) <= MOST_PARTS)
         best = next(iter(_smallest(Candidate(planned_bytes(one, homes), one.macs, one) for one in made)), None)
         if best is None or best.size >= least * WORTHWHILE:
             return
@@ -139,7 +139,7 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
     bytes and computes no more. The network lies in the arena; its forms are chosen for tensors in their ``homes``.
     """
     bound, least = int(network.macs * most), planned_bytes(network, homes)
-    skip = list(_with_skips_again(network, bound, homes, least))[-1:]
+    skip = list(_with_recomputed_skips(network, bound, homes, least))[-1:]
     found = list(skip)
     for base in (network, *(one.network for one in skip)):
         best, tiles = _in_tiles(_Tiler(base, bound, homes, accelerator, sources), least)

@@ -51,7 +51,7 @@ REPLAYED, FOLLOWED = 60, 24
 """Changes of a near miss that are replayed, and of a schedule that begins with groups that meet the cycles in a larger arena."""
 
 
-def near_misses(points: Sequence[Replayed], target: int) -> tuple[Replayed, ...]:
+def near_target(points: Sequence[Replayed], target: int) -> tuple[Replayed, ...]:
     """The :data:`FEW` smallest ``points`` that miss ``target`` by at most :data:`MISSED` in fewer bytes than the points that meet it."""
     meeting = least_meeting(points, target)
     missing = (p for p in points if target < p.cycles <= target * (1 + MISSED) and (meeting is None or p.memory < meeting))
@@ -140,7 +140,7 @@ class _Search(Struct, frozen=True):
 def _made_up(points: Sequence[Replayed], target: int, search_in: Callable[[Replayed], _Search]) -> Iterator[Replayed]:
     """Mend the near misses of a target: each with its copies later, and others for somewhat more bytes, until one meets it."""
     meeting = least_meeting(points, target)
-    for point in near_misses(points, target):
+    for point in near_target(points, target):
         search = search_in(point)
         later = search.later(point)
         yield later

@@ -280,7 +280,7 @@ def search(
         for form, limit in limits
     ]
     words = [form.description for form in explored.forms] if request.smallest else []
-    words += [_in_words(*one) for one in limits]
+    words += [_description(*one) for one in limits]
     made = answers([answer for _, answer in asked], "Scheduling: {} of {} memory limits", show, words)
     drafts = []
     for (form, _), some in zip(asked, made, strict=True):
@@ -299,7 +299,7 @@ def new_drafts(
 
 def _promised(limits: Sequence[tuple[Form, int]], part: Fraction, executor: Executor, show: Progress) -> list[int | None]:
     tried = [executor.submit(promise, *one, part) for one in limits]
-    return list(answers(tried, "Looking at {} of {} memory limits", show, [_in_words(*one) for one in limits]))
+    return list(answers(tried, "Looking at {} of {} memory limits", show, [_description(*one) for one in limits]))
 
 
 def _worth_a_change(
@@ -343,7 +343,7 @@ def hopeful(limits: Sequence[tuple[Form, int]], promised: Sequence[int | None], 
             yield form, limit
 
 
-def _in_words(form: Form, limit: int) -> str:
+def _description(form: Form, limit: int) -> str:
     return f"{form.description} in {limit:,} bytes"
 
 

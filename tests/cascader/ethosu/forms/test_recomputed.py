@@ -15,7 +15,7 @@ from cascader.ethosu.forms.column_spans import segment
 from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts
 from cascader.ethosu.forms.planned import planned_bytes
 from cascader.ethosu.forms.recomputed import WORTHWHILE, recomputed
-from cascader.ethosu.forms.skips_again import skips_again
+from cascader.ethosu.forms.recomputed_skips import recomputed_skips
 from cascader.ethosu.forms.streamed_pools import with_streamed_pools
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.network import Network
@@ -170,14 +170,14 @@ def far_skip(blocks: int) -> Network:
 
 def test_a_far_skip_is_made_again_and_holds_fewer_bytes() -> None:
     network = far_skip(6)
-    (made,) = skips_again(network)
+    (made,) = recomputed_skips(network)
     assert made.recomputed_macs == made.macs - network.macs == next(iter(network.kernels.values())).operation.macs
     assert planned_bytes(made) < planned_bytes(network)
     require_same_bytes(network, made, SYSTEM)
 
 
 def test_a_near_skip_is_kept() -> None:
-    assert list(skips_again(far_skip(2))) == []
+    assert list(recomputed_skips(far_skip(2))) == []
 
 
 @pytest.mark.parametrize("most", [Fraction(1), Fraction(102, 100), Fraction(11, 10), Fraction(3, 2)])
@@ -192,7 +192,7 @@ def test_forms_do_no_more_again_than_they_may_and_hold_less(most: Fraction) -> N
 def test_a_skip_that_is_made_again_is_cut_into_tiles_too() -> None:
     network = far_skip(6)
     best = min(recomputed(network, Fraction(3, 2), DEVICE, SOURCES), key=planned_bytes)
-    assert planned_bytes(best) < planned_bytes(next(skips_again(network)))
+    assert planned_bytes(best) < planned_bytes(next(recomputed_skips(network)))
     require_same_bytes(network, best, SYSTEM)
 
 
@@ -214,7 +214,9 @@ def test_several_skips_are_made_again_in_one_form() -> None:
     for at in range(12):
         x = net.conv2d(net.add(x, second) if at == 6 else x, 16, activation="RELU")
     network = import_network(net.finish([net.conv2d(net.add(x, first), 3)]), DEFAULT)
-    both = [made for one in skips_again(network) for made in skips_again(one) if planned_bytes(made) < planned_bytes(one)]
+    both = [made for one in recomputed_skips(network) for made in recomputed_skips(one) if planned_bytes(made) < planned_bytes(one)]
     (chosen, *_) = recomputed(network, Fraction(3, 2), DEVICE, SOURCES)
-    assert planned_bytes(chosen) <= min(map(planned_bytes, both)) < min(map(planned_bytes, skips_again(network))) < planned_bytes(network)
+    assert (
+        planned_bytes(chosen) <= min(map(planned_bytes, both)) < min(map(planned_bytes, recomputed_skips(network))) < planned_bytes(network)
+    )
     require_same_bytes(network, both[0], SYSTEM)

@@ -22,7 +22,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search.cycle_targets import FEW, MISSED, ROOM, _Search, made_up, near_misses
+from cascader.ethosu.search.cycle_targets import FEW, MISSED, ROOM, _Search, made_up, near_target
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import _worth_changes, below, beside, beyond, closer
 from cascader.ethosu.search.replayed import Replayed
@@ -146,13 +146,13 @@ def test_no_copy_of_a_near_miss_is_tried_once_its_cycles_are_met() -> None:
     assert len(replays) == 3
 
 
-def test_near_misses_are_the_smallest_points_that_miss_by_little_and_are_smaller_than_what_does_not() -> None:
+def test_points_near_a_target_are_the_smallest_points_that_miss_by_little_and_are_smaller_than_what_does_not() -> None:
     line = ((100, 1003), (200, 1001), (210, 1001), (220, 1000), (300, 900))
     points = figures(*line)
-    assert [point.memory for point in near_misses(points, 1000)] == [200, 210]
-    assert [point.memory for point in near_misses(points, 1002)] == [100]
-    assert near_misses(points, 990) == near_misses(points, 899) == ()
-    assert len(near_misses(points[:1] * 5, 1002)) == FEW
+    assert [point.memory for point in near_target(points, 1000)] == [200, 210]
+    assert [point.memory for point in near_target(points, 1002)] == [100]
+    assert near_target(points, 990) == near_target(points, 899) == ()
+    assert len(near_target(points[:1] * 5, 1002)) == FEW
 
 
 def test_a_near_miss_meets_its_cycles_once_replays_choose_its_groups() -> None:

@@ -139,7 +139,7 @@ def _from_inputs(network: Network, makers: _Makers) -> bool:
     return all(graph.tensor(read).kind in (TensorKind.INPUT, TensorKind.CONSTANT) for read in reads)
 
 
-def skips_again(network: Network, least: int = 0) -> Iterator[Network]:
+def recomputed_skips(network: Network, least: int = 0) -> Iterator[Network]:
     """The network with one recomputed tensor at a time: each tensor of ``least`` bytes or more with a reader far from the others."""
     for tensor in network.graph.tensors:
         if tensor.kind is TensorKind.INTERMEDIATE and tensor.size >= least:
