@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from griffe import Docstring, Extension, Object
+from griffe import Docstring, Extension, Module, Object
 
 _ROLE = re.compile(r":(?:func|class|data|mod|meth|attr):`[~!]?([^`]+)`")
 _EXAMPLE = re.compile(r"(?:^[ \t]*>>>.*\n?)(?:^(?![ \t]*$).*\n?)*", re.MULTILINE)
@@ -20,7 +20,11 @@ def readable(text: str) -> str:
 class Readable(Extension):
     """Changes every docstring once it is read."""
 
+    def on_package(self, *, pkg: Module, **_: Any) -> None:
+        """Replace the docstring of a top-level package, for which griffe does not call on_object."""
+        self.on_object(obj=pkg)
+
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Replace the docstring of one object."""
-        if obj.docstring is not None:
+        if obj.docstring is not None and "```" not in obj.docstring.value:
             obj.docstring = Docstring(readable(obj.docstring.value), lineno=obj.docstring.lineno, parent=obj)

@@ -26,9 +26,9 @@ from npu_testbed.documents.comparison import (
 )
 from npu_testbed.energy.ratio import caveat
 from npu_testbed.replays.vela_runs import VelaPoint
-from npu_testbed.reports.ends import ends_json, ends_of, ends_text, io_bytes
 from npu_testbed.reports.frontier import bounds_text, frontier_json
 from npu_testbed.reports.headline import kibibytes, milliseconds
+from npu_testbed.reports.inputs_outputs import inputs_outputs_json, inputs_outputs_text, io_bytes, network_and_system
 from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import FrontierPoint
 from validation.fvp.undecided import NAMES, undecided
@@ -144,7 +144,7 @@ def convention(comparison: Comparison) -> list[str]:
     """A sentence on where Vela's inputs and outputs are, if ours have homes."""
     if not comparison.separate_io_regions:
         return []
-    whole = io_bytes(ends_of(comparison.frontier)[0])
+    whole = io_bytes(network_and_system(comparison.frontier)[0])
     said = (
         f"Vela's schedules are those of --separate-io-regions, which its C++ core alone has: its bytes count none of the {whole:,} "
         "of inputs and outputs, ours those that have no home."
@@ -154,9 +154,9 @@ def convention(comparison: Comparison) -> list[str]:
 
 def ends_line(comparison: Comparison) -> str:
     """A sentence on the bytes of inputs and outputs, and both ways to count ours."""
-    network, system = ends_of(comparison.frontier)
+    network, system = network_and_system(comparison.frontier)
     smallest = comparison.frontier.points[0].memory
-    return f"Ends: {ends_text(network, system, smallest)}, at our smallest."
+    return f"At our smallest: {inputs_outputs_text(network, system, smallest)}."
 
 
 def _energy_sections(comparison: Comparison) -> list[str]:
@@ -250,10 +250,10 @@ def _arena_size(row: SweepRow) -> ArenaSizeEntry:
 
 def comparison_json(comparison: Comparison) -> ComparisonEntry:
     """The comparison as documents have it: bytes and cycles of every schedule, ratios, and the verdicts."""
-    network, system = ends_of(comparison.frontier)
+    network, system = network_and_system(comparison.frontier)
     return ComparisonEntry(
         frontier=frontier_json(comparison.frontier),
-        ends=ends_json(network, system),
+        inputs_outputs=inputs_outputs_json(network, system),
         separate_io_regions=comparison.separate_io_regions,
         noise=NOISE,
         vela=tuple(map(_vela, comparison.points)),

@@ -16,11 +16,14 @@ from npu_testbed.differences.difference_tables import side_json
 from npu_testbed.documents.differences import BarEntry, CheckDocument, LayerCyclesEntry
 from npu_testbed.documents.published import constant
 from npu_testbed.replays.simulation import Simulation
-from npu_testbed.reports.ends import ends_json, outside_bytes
+from npu_testbed.reports.inputs_outputs import inputs_outputs_json, outside_bytes
 from sim.views.layers import layers
 from validation.reading import read_text
 
 COMMAND, _SCHEMA = constant(CheckDocument, "command"), constant(CheckDocument, "schema")
+
+_BEFORE = 2
+"""The previous version of baselines, which is still read: ``ends`` is ``inputs_outputs`` now."""
 
 _FIRST = 1
 """Version of baselines that do not say which tensors live outside the arena. They are read, and their homes are not compared."""
@@ -71,12 +74,12 @@ def read_baseline(path: str) -> Baseline:
         raise InputError(f"Baseline {path!r} is not a JSON document: make it anew with `npu-testbed check --json`.") from None
     if not isinstance(document, dict) or document.get("command") != COMMAND:
         raise InputError(f"Baseline {path!r} was not printed by `npu-testbed check --json`: make it so.")
-    if document.get("schema") not in (_FIRST, _SCHEMA):
+    if document.get("schema") not in (_FIRST, _BEFORE, _SCHEMA):
         raise InputError(
             f"Baseline {path!r} has schema {shown(document.get('schema'))}: {_SCHEMA} is read; "
             "make it anew with `npu-testbed check --json`."
         )
-    subject = _field(document, "subject", dict, path)
+    subject, homes = _field(document, "subject", dict, path), "ends" if document["schema"] == _BEFORE else "inputs_outputs"
     rows = _field(document, "layers", list, path)
     return Baseline(
         accelerator=_field(subject, "accelerator", str, path),
@@ -84,7 +87,7 @@ def read_baseline(path: str) -> Baseline:
         timing=_field(subject, "timing", dict, path),
         cycles=_field(subject, "cycles", int, path),
         arena_bytes=_field(subject, "arena_bytes", int, path),
-        outside_bytes=None if document["schema"] == _FIRST else _field(_field(document, "ends", dict, path), "outside_bytes", int, path),
+        outside_bytes=None if document["schema"] == _FIRST else _field(_field(document, homes, dict, path), "outside_bytes", int, path),
         layers={_field(row, "layer", str, path): _field(row, "cycles", int, path) for row in rows},
     )
 
@@ -161,7 +164,7 @@ def check_json(simulation: Simulation, found: Sequence[Bar]) -> CheckDocument:
     """The document of a check, which another check reads as a baseline."""
     return CheckDocument(
         subject=side_json(simulation),
-        ends=ends_json(simulation.network, simulation.system),
+        inputs_outputs=inputs_outputs_json(simulation.network, simulation.system),
         layers=tuple(LayerCyclesEntry(name, cycles) for name, cycles in layer_cycles(simulation)),
         bars=tuple(BarEntry(bar.what, bar.value, bar.limit, bar.source, bar.is_met) for bar in found),
         passed=all(bar.is_met for bar in found),

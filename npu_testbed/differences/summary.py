@@ -9,7 +9,7 @@ from npu_testbed.differences.bars import Bar, Baseline, layer_cycles
 from npu_testbed.differences.difference_tables import side_text
 from npu_testbed.replays.layer_names import all_shortened, shortened
 from npu_testbed.replays.simulation import Simulation
-from npu_testbed.reports.ends import ends_text
+from npu_testbed.reports.inputs_outputs import inputs_outputs_text
 from validation.layout import filled, grid
 
 _BARS = ("figure", "now", "limit", "of", "left", "verdict")
@@ -62,7 +62,7 @@ def verdict(bars: Sequence[Bar]) -> str:
 
 def _figures(simulation: Simulation) -> str:
     figures = f"{simulation.replay.cycles:,} NPU cycles, {simulation.planned_bytes:,} bytes of {simulation.memory_name}"
-    return f"{figures}; {ends_text(simulation.network, simulation.system, simulation.planned_bytes)}"
+    return f"{figures}; {inputs_outputs_text(simulation.network, simulation.system, simulation.planned_bytes)}"
 
 
 def check_text(simulation: Simulation, bars: Sequence[Bar], baseline: Baseline | None) -> str:

@@ -10,7 +10,7 @@ from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, 
 from npu_testbed.documents.frontier import FrontierEntry
 from npu_testbed.documents.inference import FindingEntry, Inferred
 from npu_testbed.documents.replay import CompileDocument
-from npu_testbed.documents.units import Bytes, Cycles, NetworkEnds, RecomputedMacs
+from npu_testbed.documents.units import Bytes, Cycles, InputsOutputs, RecomputedMacs
 
 _CacheSize = Annotated[int | None, meaning("Bytes of the arena that was asked for; null for Vela's default.")]
 _CyclesRatio = Annotated[float | None, meaning("Our cycles by Vela's.")]
@@ -75,7 +75,7 @@ class ComparisonEntry(Entry, frozen=True):
     """Our schedules of a network, and Vela's."""
 
     frontier: FrontierEntry
-    ends: NetworkEnds
+    inputs_outputs: InputsOutputs
     separate_io_regions: Annotated[
         bool, meaning("Whether Vela's inputs and outputs are outside its arena, as those of ours are that have a home.")
     ]
@@ -139,7 +139,7 @@ class CompareDocument(Document, frozen=True):
     summary: tuple[str, ...]
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
     command: Literal["compare"] = "compare"
-    schema: Annotated[Literal[12], STRUCTURE] = 12
+    schema: Annotated[Literal[13], STRUCTURE] = 13
     version: ProductVersion = VERSION
 
 
@@ -191,7 +191,7 @@ class ValidateVelaDocument(Document, frozen=True):
     comparisons: tuple[ComparisonSummaryEntry, ...] | UnsetType = UNSET
     failures: tuple[FailureEntry, ...] | UnsetType = UNSET
     command: Literal["validate vela"] = "validate vela"
-    schema: Annotated[Literal[6], STRUCTURE] = 6
+    schema: Annotated[Literal[7], STRUCTURE] = 7
     version: ProductVersion = VERSION
 
 
@@ -201,5 +201,5 @@ class CompilationsDocument(Document, frozen=True):
     compilations: Annotated[tuple[CompileDocument, ...], meaning("The document of each network that was compiled, in their order.")]
     failures: tuple[FailureEntry, ...]
     command: Literal["compile MODEL MODEL"] = "compile MODEL MODEL"
-    schema: Annotated[Literal[2], STRUCTURE] = 2
+    schema: Annotated[Literal[3], STRUCTURE] = 3
     version: ProductVersion = VERSION

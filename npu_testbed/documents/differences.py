@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, UnsetType
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
-from npu_testbed.documents.units import ArenaBytes, Cycles, MemorySystemEntry, NetworkEnds, Timing
+from npu_testbed.documents.units import ArenaBytes, Cycles, InputsOutputs, MemorySystemEntry, Timing
 
 _Share = Annotated[float, meaning("Part of one side's energy, 0 to 1.")]
 
@@ -45,12 +45,12 @@ class CheckDocument(Document, frozen=True):
     """A schedule held to bars; another check reads it as a baseline."""
 
     subject: SideEntry
-    ends: NetworkEnds
+    inputs_outputs: InputsOutputs
     layers: tuple[LayerCyclesEntry, ...]
     bars: tuple[BarEntry, ...]
     passed: Annotated[bool, meaning("Whether every bar is met.")]
     command: Literal["check"] = "check"
-    schema: Annotated[Literal[2], STRUCTURE] = 2
+    schema: Annotated[Literal[3], STRUCTURE] = 3
     version: ProductVersion = VERSION
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion
-from npu_testbed.documents.units import Bytes, Cycles, Macs, MemorySystemEntry, NetworkEnds, RecomputedMacs, Timing, Tools
+from npu_testbed.documents.units import Bytes, Cycles, InputsOutputs, Macs, MemorySystemEntry, RecomputedMacs, Timing, Tools
 
 
 class LowerBoundsEntry(Entry, frozen=True):
@@ -48,7 +48,7 @@ class FrontierEntry(Entry, frozen=True):
 class FrontierDocument(FrontierEntry, Document, frozen=True):
     """A frontier, with the inputs and outputs of its network."""
 
-    ends: NetworkEnds
+    inputs_outputs: InputsOutputs
     command: Literal["frontier"] = "frontier"
-    schema: Annotated[Literal[5], STRUCTURE] = 5
+    schema: Annotated[Literal[6], STRUCTURE] = 6
     version: ProductVersion = VERSION

@@ -14,9 +14,9 @@ from npu_testbed.documents.units import (
     Cycles,
     Files,
     Hazards,
+    InputsOutputs,
     Macs,
     MemorySystemEntry,
-    NetworkEnds,
     RecomputedMacs,
     RelativeError,
     Runtimes,
@@ -165,7 +165,7 @@ class ReplayDocument(Document, frozen=True):
     timing: Timing
     tools: Tools
     summary: SummaryEntry
-    ends: NetworkEnds
+    inputs_outputs: InputsOutputs
     carried_bytes: CarriedBytes
     inference: Inferred
     layers: tuple[LayerEntry, ...]
@@ -187,7 +187,7 @@ class SimulateScheduleDocument(SimulateDocument, frozen=True):
 
     stream: Stream | UnsetType = UNSET
     command: Literal["simulate schedule"] = "simulate schedule"
-    schema: Annotated[Literal[17], STRUCTURE] = 17
+    schema: Annotated[Literal[18], STRUCTURE] = 18
     version: ProductVersion = VERSION
 
 
@@ -204,7 +204,7 @@ class SimulateVelaDocument(SimulateDocument, frozen=True):
 
     unproven: tuple[UnprovenEntry, ...] | UnsetType = UNSET
     command: Literal["simulate vela"] = "simulate vela"
-    schema: Annotated[Literal[16], STRUCTURE] = 16
+    schema: Annotated[Literal[17], STRUCTURE] = 17
     version: ProductVersion = VERSION
 
 
@@ -241,5 +241,5 @@ class CompileDocument(ReplayDocument, frozen=True):
     files: Files
     cpu_operations: CpuOperations | UnsetType = UNSET
     command: Literal["compile"] = "compile"
-    schema: Annotated[Literal[10], STRUCTURE] = 10
+    schema: Annotated[Literal[11], STRUCTURE] = 11
     version: ProductVersion = VERSION

@@ -13,8 +13,8 @@ from npu_testbed.documents.units import (
     Bytes,
     CarriedBytes,
     Cycles,
+    InputsOutputs,
     Macs,
-    NetworkEnds,
     PlannedCycles,
     RecomputedMacs,
     Runtimes,
@@ -104,7 +104,7 @@ class ScheduleDocument(Document, frozen=True):
     cascaded: bool
     mended: tuple[str, ...]
     arena_bytes: ArenaBytes
-    ends: NetworkEnds
+    inputs_outputs: InputsOutputs
     carried_bytes: CarriedBytes
     cycles: Cycles
     stopped: Annotated[str, meaning("What ended the search early; empty if nothing did.")]
@@ -134,5 +134,5 @@ class ScheduleDocument(Document, frozen=True):
     cpu_operations: CpuOperations | UnsetType = UNSET
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
     command: Literal["schedule"] = "schedule"
-    schema: Annotated[Literal[19], STRUCTURE] = 19
+    schema: Annotated[Literal[20], STRUCTURE] = 20
     version: ProductVersion = VERSION

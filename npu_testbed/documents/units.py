@@ -42,7 +42,7 @@ class HomeEntry(Entry, frozen=True):
     bytes: Bytes
 
 
-class EndsEntry(Entry, frozen=True):
+class InputsOutputsEntry(Entry, frozen=True):
     """Inputs and outputs of a network, and the regions outside the arena."""
 
     io_bytes: Annotated[int, meaning("Bytes of inputs and outputs, wherever they live.")]
@@ -50,7 +50,7 @@ class EndsEntry(Entry, frozen=True):
     homes: tuple[HomeEntry, ...]
 
 
-NetworkEnds = Annotated[EndsEntry, meaning("Inputs and outputs of the network, and what lives outside the arena.")]
+InputsOutputs = Annotated[InputsOutputsEntry, meaning("Inputs and outputs of the network, and what lives outside the arena.")]
 
 
 class HazardEntry(Entry, frozen=True):

@@ -17,9 +17,9 @@ from npu_testbed.documents.document import extended
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.replays.simulation import Simulation
-from npu_testbed.reports.ends import ends_of
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.frontier import frontier_deadline
+from npu_testbed.reports.inputs_outputs import network_and_system
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.reports.tolerance import frontier_within
 from npu_testbed.views.frontier_plot import comparison_svg
@@ -44,7 +44,7 @@ class ComparisonOutcome(Outcome, frozen=True):
 
     def inference(self, comparison: Comparison) -> Inference:
         """An inference by our schedule at Vela Performance's bytes or fewer. Every schedule leaves the same work to the CPU."""
-        network, _ = ends_of(comparison.frontier)
+        network, _ = network_and_system(comparison.frontier)
         return inference_of(network, comparison.chosen.cycles, comparison.frontier.clock_hz, self.cpu or load_cpu_table(DEFAULT_CPU))
 
     def deadline_text(self, milliseconds: float) -> str:

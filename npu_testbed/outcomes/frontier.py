@@ -12,8 +12,8 @@ from npu_testbed.documents.frontier import FrontierDocument
 from npu_testbed.ground.files import require_picture, write_file
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.outcomes.records import Records
-from npu_testbed.reports.ends import ends_json, ends_of, ends_text
 from npu_testbed.reports.frontier import frontier_deadline, frontier_headline, frontier_json, frontier_text, point_entry
+from npu_testbed.reports.inputs_outputs import inputs_outputs_json, inputs_outputs_text, network_and_system
 from npu_testbed.reports.tolerance import frontier_hint, frontier_within
 from npu_testbed.searches.frontiers import Frontier, FrontierPoint
 from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg
@@ -59,16 +59,16 @@ class FrontierOutcome(Outcome, frozen=True):
 
     def document(self) -> FrontierDocument:
         """The points and bounds."""
-        network, system = ends_of(self.frontier)
-        return extended(FrontierDocument, frontier_json(self.frontier), ends=ends_json(network, system))
+        network, system = network_and_system(self.frontier)
+        return extended(FrontierDocument, frontier_json(self.frontier), inputs_outputs=inputs_outputs_json(network, system))
 
     def text(self) -> str:
         """The table of points."""
-        network, system = ends_of(self.frontier)
-        ends = filled(f"Ends: {ends_text(network, system, self.frontier.points[0].memory)}, at the first point.")
+        network, system = network_and_system(self.frontier)
+        homes = filled(f"At the first point: {inputs_outputs_text(network, system, self.frontier.points[0].memory)}.")
         beside = [] if self.comparison is None else [filled(line) for line in convention(self.comparison)]
         hint = [filled(text)] if (text := frontier_hint(self.frontier)) else []
-        return "\n\n".join((filled(self.headline), frontier_text(self.frontier), ends, *hint, *beside))
+        return "\n\n".join((filled(self.headline), frontier_text(self.frontier), homes, *hint, *beside))
 
     def _repr_html_(self) -> str:
         """The picture and the table."""

@@ -28,10 +28,10 @@ from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.bounds import bounds_text, proof_json
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.flash import flash_text
 from npu_testbed.reports.headline import Rival, rival_sentence
+from npu_testbed.reports.inputs_outputs import inputs_outputs_json, inputs_outputs_text
 from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.reports.tolerance import tolerance_text, trade_json
@@ -111,7 +111,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
             cascaded=self.cascaded,
             mended=plan.network.mended,
             arena_bytes=plan.arena_size,
-            ends=ends_json(self.simulation.network, self.simulation.system),
+            inputs_outputs=inputs_outputs_json(self.simulation.network, self.simulation.system),
             carried_bytes=carried_bytes(self.simulation.network),
             cycles=self.cycles,
             stopped=self.stopped,
@@ -152,7 +152,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         said = [self.headline, *([] if self.rival is None else [rival_sentence(self.rival, self.simulation.system.clock_hz)])]
         said += [f"The network runs as {how} in an arena of {plan.arena_size:,} bytes.{file}"]
         if plan.network.homes:
-            said.append(f"{ends_text(self.simulation.network, self.simulation.system, plan.arena_size)}.")
+            said.append(f"{inputs_outputs_text(self.simulation.network, self.simulation.system, plan.arena_size)}.")
             said += [text] if (text := homes_warning(self.runtimes[0], self.cycles)) else []
         said += layout_sentences(self.simulation.network.nhwc, self.simulation.network.inputs, self.simulation.network.outputs)
         if text := carried_text(self.simulation.network):

@@ -20,7 +20,7 @@ from npu_testbed.documents.document import extended
 from npu_testbed.documents.replay import BeatsEntry, ReplayDocument, SummaryEntry
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.carried import carried_bytes, carried_text
-from npu_testbed.reports.ends import ends_json, ends_text
+from npu_testbed.reports.inputs_outputs import inputs_outputs_json, inputs_outputs_text
 from npu_testbed.reports.macs import macs_of
 from npu_testbed.reports.tables import layers_json
 from npu_testbed.reports.unseen import unproven_text, unseen_text
@@ -121,7 +121,7 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
         ),
         ("Planned", _planned(summary, simulation.planner)),
         *([] if simulation.granted_bytes is None else [("Granted", _granted(simulation, simulation.granted_bytes))]),
-        ("Ends", ends_text(simulation.network, simulation.system, summary.planned_bytes)),
+        ("I/O tensors", inputs_outputs_text(simulation.network, simulation.system, summary.planned_bytes)),
         *([("Carried", text)] if (text := carried_text(simulation.network)) else []),
         ("Constants", _constants(summary, simulation)),
         ("MACs", f"{summary.macs:,} ({summary.mac_utilisation:.1%} of the MAC array)"),
@@ -174,7 +174,7 @@ def replay_json(simulation: Simulation) -> ReplayDocument:
         timing=timing_json(simulation.timing),
         tools=dict(simulation.tools),
         summary=extended(SummaryEntry, summary, beats=BeatsEntry(**summary.beats), as_planned=summary.as_planned),
-        ends=ends_json(simulation.network, simulation.system),
+        inputs_outputs=inputs_outputs_json(simulation.network, simulation.system),
         carried_bytes=carried_bytes(simulation.network),
         inference=inference_json(simulation.inference),
         layers=layers_json(simulation.replay),

@@ -14,6 +14,7 @@ from command_line import call
 from cpu_networks import cpu_split_network
 
 from npu_model.compiled.network import read_compiled
+from npu_testbed.differences.bars import read_baseline
 from validation.portfolio import build
 
 NAME = "zoo:tiny_conv"
@@ -45,13 +46,13 @@ def test_beside_homes_vela_is_what_its_own_separate_regions_replay(compared: dic
 
 
 def test_a_comparison_counts_both_ways(compared: dict[str, Any]) -> None:
-    ends = compared["ends"]
+    ends = compared["inputs_outputs"]
     assert [home["port"] for home in ends["homes"]] == [1, 1]
     assert ends["io_bytes"] == ends["outside_bytes"] > 0
     plain = document("compare", NAME, "--jobs", "1", "--no-advice")["networks"][0]
     assert plain["separate_io_regions"] is False
-    assert plain["ends"]["homes"] == []
-    assert plain["ends"]["io_bytes"] == ends["io_bytes"]
+    assert plain["inputs_outputs"]["homes"] == []
+    assert plain["inputs_outputs"]["io_bytes"] == ends["io_bytes"]
     assert compared["frontier"]["points"][0]["memory_bytes"] < plain["frontier"]["points"][0]["memory_bytes"]
 
 
@@ -63,7 +64,7 @@ def test_a_file_of_several_npu_operators_replays_and_computes_as_its_schedule(mo
     call("export", plan, "--model", source, "-o", exported)
     assert len(read_compiled(exported.read_bytes()).programs) > 1
     planned, replayed = document("simulate", "schedule", plan), document("simulate", "vela", exported, *HOMES, "--no-advice")
-    assert replayed["ends"] == planned["ends"]
+    assert replayed["inputs_outputs"] == planned["inputs_outputs"]
     assert [replayed["summary"][key] for key in FIGURES] == [planned["summary"][key] for key in FIGURES]
     assert re.search(r"LiteRT's reference kernels +0 of", call("verify", exported, "--model", source).output)
 
@@ -80,7 +81,7 @@ def test_a_sweep_answers_as_schedule_does(tmp_path: Path) -> None:
     (point,) = document("sweep", NAME, *options, "--results", tmp_path / "kept", "--jobs", "1")["points"]
     alone = document("schedule", NAME, *options, "-o", tmp_path / "plan.json", "--no-advice", "--jobs", "1")
     assert (point["arena_bytes"], point["cycles"]) == (alone["arena_bytes"], alone["cycles"])
-    assert point["outside_bytes"] == alone["ends"]["outside_bytes"] > 0
+    assert point["outside_bytes"] == alone["inputs_outputs"]["outside_bytes"] > 0
     assert (point["macs"], point["recomputed_macs"]) == (alone["macs"], 0)
     assert (point["homes"], point["recompute"]) == (["input=ext", "output=ext"], 1.0)
     # Another home is another question, which what was kept does not answer.
@@ -98,7 +99,7 @@ def test_what_is_compiled_replays_where_its_homes_are(tmp_path: Path) -> None:
     words = ("simulate", "vela", tmp_path / "tiny_conv_vela.tflite", "--no-advice", *HOMES)
     replayed = document(*words)
     assert replayed["summary"]["cycles"] == made["promise"]["ours"]["cycles"] == made["summary"]["cycles"]
-    assert replayed["ends"] == made["ends"]
+    assert replayed["inputs_outputs"] == made["inputs_outputs"]
     assert "0 of" in call("verify", tmp_path / "tiny_conv_vela.tflite", "--model", NAME).output
 
 
@@ -108,7 +109,10 @@ def test_a_baseline_of_other_homes_is_none(tmp_path: Path) -> None:
     baseline = tmp_path / "baseline.json"
     held = document("check", NAME, *common, *near)
     baseline.write_text(json.dumps(held))
-    assert held["ends"]["outside_bytes"] > 0
+    assert held["inputs_outputs"]["outside_bytes"] > 0
+    before = tmp_path / "before.json"
+    before.write_text(json.dumps({"ends" if key == "inputs_outputs" else key: value for key, value in held.items()} | {"schema": 2}))
+    assert read_baseline(str(before)) == read_baseline(str(baseline))
     same = call("check", NAME, *common, *near, "--against", baseline)
     assert same.status == 0
     other = call("check", NAME, *common, *far, "--against", baseline)

@@ -50,17 +50,17 @@ def homed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, obj
 def test_homes_are_scheduled_replayed_and_verified(homed: tuple[Path, dict[str, object]], tmp_path: Path) -> None:
     path, found = homed
     plain = scheduled(tmp_path / "plain.json", "--optimise", "Size")
-    ends = found["ends"]
+    ends = found["inputs_outputs"]
     assert isinstance(ends, dict)
     assert [(home["region"], home["port"]) for home in ends["homes"]] == [(3, 1), (4, 0)]
     assert ends["outside_bytes"] >= ends["io_bytes"] > 0
     assert found["arena_bytes"] < plain["arena_bytes"]  # type: ignore[operator]  # integers
     replayed = json.loads(call("simulate", "schedule", path, "--json").output)
     assert (replayed["summary"]["cycles"], replayed["summary"]["peak_bytes"]) == (found["cycles"], found["arena_bytes"])
-    assert replayed["ends"] == ends
+    assert replayed["inputs_outputs"] == ends
     # Another memory system has the homes behind the ports that the schedule says.
     other = json.loads(call("simulate", "schedule", path, "--timing-adapter", "off", "--json").output)
-    assert other["ends"] == ends
+    assert other["inputs_outputs"] == ends
     assert "0 of" in call("verify", path).output
 
 
@@ -77,7 +77,7 @@ def test_a_file_of_homes_is_as_good_as_options(homed: tuple[Path, dict[str, obje
     (tmp_path / "homes.toml").write_text('input = "ext"\noutput = "axi0"\n')
     again = scheduled(tmp_path / "again.json", "--optimise", "Size", "--home", tmp_path / "homes.toml")
     assert (tmp_path / "again.json").read_bytes() == homed[0].read_bytes()
-    assert again["ends"] == homed[1]["ends"]
+    assert again["inputs_outputs"] == homed[1]["inputs_outputs"]
     (tmp_path / "homes.toml").write_text("input = 3\n")
     outcome = call("schedule", NAME, "--home", tmp_path / "homes.toml", "-o", tmp_path / "no.json")
     assert outcome.status == 2
@@ -116,8 +116,8 @@ def test_what_cannot_be_is_said_in_one_sentence(
 def test_velas_separate_regions_take_the_memories_that_are_said() -> None:
     words = ("simulate", "vela", NAME, "--separate-io-regions", "--no-advice", "--json")
     near, far = (json.loads(call(*words, *homes).output) for homes in ((), ("--home", "input=ext")))
-    assert [home["port"] for home in near["ends"]["homes"]] == [0, 0]
-    assert [home["port"] for home in far["ends"]["homes"]] == [1, 0]
+    assert [home["port"] for home in near["inputs_outputs"]["homes"]] == [0, 0]
+    assert [home["port"] for home in far["inputs_outputs"]["homes"]] == [1, 0]
     assert near["summary"]["cycles"] < far["summary"]["cycles"]
 
 
@@ -125,7 +125,7 @@ def test_dedicated_sram_is_a_fast_scratch_beside_an_outer_arena(tmp_path: Path) 
     (tmp_path / "soc.ini").write_text(SOC)
     memory = ("--config", tmp_path / "soc.ini", "--system-config", "Ethos_U55_Dram", "--memory-mode", "Dedicated_Sram")
     found = scheduled(tmp_path / "plan.json", *memory)
-    ends = found["ends"]
+    ends = found["inputs_outputs"]
     assert isinstance(ends, dict)
     assert [home["port"] for home in ends["homes"]] == [1, 1]
     call("export", tmp_path / "plan.json", "-o", tmp_path / "net.tflite")
@@ -190,7 +190,9 @@ def test_what_does_not_fit_is_spilled_to_a_memory_that_is_offered(tmp_path: Path
     assert (refused.status, "allow that much" in refused.errors) == (2, True)
     left = json.loads(call(*words, *budget, "--spill", "ext", "-o", tmp_path / "left.json", "--json").output)
     assert left["arena_bytes"] <= 4096
-    assert left["ends"]["outside_bytes"] > 2 * left["ends"]["io_bytes"], "kernels work on a tensor between layers outside"
+    assert left["inputs_outputs"]["outside_bytes"] > 2 * left["inputs_outputs"]["io_bytes"], (
+        "kernels work on a tensor between layers outside"
+    )
     outcome = call(*words, "--optimise", "Size", "--spill", "ext", "-o", tmp_path / "spilled.json", "--json")
     found = json.loads(outcome.output)
     assert found["arena_bytes"] < left["arena_bytes"]

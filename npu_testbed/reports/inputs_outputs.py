@@ -8,7 +8,7 @@ from cascader.ethosu.codegen.lowering import lower
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.export.regions import home_sizes
 from npu_model.memory.system import MemorySystem
-from npu_testbed.documents.units import EndsEntry, HomeEntry
+from npu_testbed.documents.units import HomeEntry, InputsOutputsEntry
 
 if TYPE_CHECKING:
     from npu_testbed.searches.frontiers import Frontier
@@ -20,7 +20,7 @@ def io_bytes(network: CompiledNetwork) -> int:
     return sum(size for _, _, size in places)
 
 
-def ends_of(frontier: Frontier) -> tuple[CompiledNetwork, MemorySystem | None]:
+def network_and_system(frontier: Frontier) -> tuple[CompiledNetwork, MemorySystem | None]:
     """The network of a frontier's first point and its memory system: inputs and outputs have the same homes in all points."""
     plan = frontier.points[0].schedule
     return lower(plan), plan.provenance.memory_system
@@ -36,7 +36,7 @@ def outside_bytes(network: CompiledNetwork) -> int:
     return sum(home_sizes(network).values())
 
 
-def ends_text(network: CompiledNetwork, system: MemorySystem | None, arena: int) -> str:
+def inputs_outputs_text(network: CompiledNetwork, system: MemorySystem | None, arena: int) -> str:
     """The homes of inputs, outputs and other tensors outside the arena, and the bytes by both conventions, as a clause."""
     whole = f"{io_bytes(network):,} bytes of inputs and outputs"
     homes = home_sizes(network)
@@ -48,7 +48,7 @@ def ends_text(network: CompiledNetwork, system: MemorySystem | None, arena: int)
     return f"{whole}; outside the arena are {places}: {arena:,} bytes without these, {arena + outside_bytes(network):,} with them"
 
 
-def ends_json(network: CompiledNetwork, system: MemorySystem | None) -> EndsEntry:
+def inputs_outputs_json(network: CompiledNetwork, system: MemorySystem | None) -> InputsOutputsEntry:
     """The bytes of inputs and outputs, the bytes outside the arena, and the regions there."""
     homes = tuple(HomeEntry(region, _port(system, region), size) for region, size in home_sizes(network).items())
-    return EndsEntry(io_bytes(network), outside_bytes(network), homes)
+    return InputsOutputsEntry(io_bytes(network), outside_bytes(network), homes)
