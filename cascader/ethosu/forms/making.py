@@ -99,10 +99,17 @@ def _terms(network: Network, asked: FormTerms) -> PassTerms:
     return PassTerms(device, *sources, options, fine=fine, copied=is_scheduled_in_fast_scratch(system))
 
 
-MOST_PARTS = 1 << 14
-"""The most parts, after merging kernels, of a network that is searched. A search of 32,775 parts did not end in 500 seconds.
+_MOST_ROWS = 1 << 16
+"""The most rows of a feature map: its height register has 16 bits (Vela 5.2, `IFM_HEIGHT0_M1`)."""
 
-Layer by layer such a network is scheduled in a quarter of a minute.
+_CUT_ROWS = 4
+"""Rows of the pools into which Vela 5.2 cuts a pool of more than :data:`_MOST_ROWS` rows."""
+
+MOST_PARTS = _MOST_ROWS // _CUT_ROWS
+"""The most parts, after merging kernels, of a network that is searched. Each network that Vela cuts for its rows has more.
+
+An ARG_MAX of 256x256 positions is one pool of 65,536 rows. An ARG_MAX of 258x256 becomes 16,512 pools, and nothing joins these. A search
+of 32,775 parts did not end in 500 seconds. Layer by layer such a network is scheduled in a quarter of a minute.
 """
 
 

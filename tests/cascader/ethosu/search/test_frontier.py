@@ -24,7 +24,7 @@ from cascader.draft.draft import Draft
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.search.frontier import lower_bounds
 from cascader.ethosu.search.remote_calls import Share
-from cascader.ethosu.search.replays import GAIN, REACH, USUAL_REPLAYS, Effort, changed_by_replays, promising, within_reach
+from cascader.ethosu.search.replays import GAIN, QUICK_EFFORT, REACH, USUAL_REPLAYS, Effort, changed_by_replays, promising, within_reach
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from cascader.search.workers import workers
@@ -134,8 +134,17 @@ def test_drafts_compete_for_the_replays_of_their_changes() -> None:
     found = changed_by_replays(
         figures((1, 900), (2, 1000), (3, 1010), (4, 1020)), cast(Replay, None), executor, effort=Effort(10_000, 40, 3)
     )
-    assert executor.asked == [(1, 0), (2, 0), (3, 0), (4, 0), (1, 5_000), (3, 5_000), (1, 10_000)]
-    assert [(one.memory, one.cycles) for one in found] == [(2, 995), (3, 960), (4, 1019), (3, 910)]
+    assert executor.asked == [(1, 0), (2, 0), (3, 0), (4, 0), (1, 5_000), (3, 5_000), (1, 10_000), (3, 10_000)]
+    assert [(one.memory, one.cycles) for one in found] == [(2, 995), (3, 960), (4, 1019), (3, 910), (3, 860)]
+
+
+@pytest.mark.parametrize(("gain", "turns"), [(50, 7), (0, 3)])
+def test_the_last_two_drafts_go_on_while_one_of_them_gains(gain: int, turns: int) -> None:
+    """Where changes end early, starts from other rooms end apart, and more room may look worse."""
+    executor = AtOnce({1: 0, 2: gain})
+    changed_by_replays(figures((1, 900), (2, 1000)), cast(Replay, None), executor, effort=replace(QUICK_EFFORT, cycles=10_000))
+    assert [memory for memory, _ in executor.asked].count(2) == turns
+    assert max(before for _, before in executor.asked) == (turns - 1) * 5_000
 
 
 def test_the_network_layer_by_layer_is_replayed_whatever_is_expected_of_it() -> None:
