@@ -1,4 +1,4 @@
-"""What the calls of a search answer, kept in a folder: a call that is made again, by any process of the run, is answered at once.
+"""Answers of the calls of a search, kept in a folder: a repeated call, by any process of the run, is answered at once.
 
 A call is known by its function and the values of its arguments: another budget, network or memory asks anew. Tests of what is made of a
 schedule share searches by this (``tests/conftest.py``). A test that compares two equal searches, or replaces a function of the search,
