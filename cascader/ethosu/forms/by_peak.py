@@ -56,6 +56,8 @@ class PeakTerms(Struct, frozen=True):
     device: Accelerator
     sources: Sources
     homes: Sequence[Wanted]
+    dead_rows: bool = True
+    """Whether depthwise convolutions may write over dead rows: a choice may take another way without."""
 
 
 class _Choice:
@@ -102,7 +104,8 @@ class _Choice:
 
         All of them do, or the one that saves most: rows that are shared are a little longer at every step. Nothing is recomputed.
         """
-        names = {one.name for one in depthwise_over_dead_rows(now, self._terms.device) if one.name in peak.parts} - self._kept_apart
+        able = depthwise_over_dead_rows(now, self._terms.device) if self._terms.dead_rows else ()
+        names = {one.name for one in able if one.name in peak.parts} - self._kept_apart
         before = self._shared
         for some in ([names], [{name} for name in sorted(names)[:_ALONE]] if len(names) > 1 else []):
             found = [(one.size, len(one.parts), sorted(new)) for new in some if new and (one := self._peak_with(before | new)) is not None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import product
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.by_peak import Candidate, PeakTerms, State, TiledForm, by_peak
@@ -147,12 +148,13 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
         # Blocks in stripes may gain more than tiles by the same multiply-accumulates, so a few tiles are a start, too.
         few = min((one.form for one in tiles), key=lambda one: one.macs, default=None)
         starts = {id(one.network): one.network for one in (*_smallest(best)[:1], *([few] if few else []))} or {id(base): base}
-        seen, terms = set[State](), PeakTerms(bound, accelerator, sources, homes)
+        seen = set[State]()
         if id(base) not in starts:
             # Dead rows need no multiply-accumulates, so they may gain without tiles.
             alone = PeakTerms(base.macs, accelerator, sources, homes)
             found += by_peak(base, (), alone, lambda size, than: size < than * WORTHWHILE, seen)
-        for start in starts.values():
+        for start, dead_rows in product(starts.values(), (False, True)):
+            terms = PeakTerms(bound, accelerator, sources, homes, dead_rows)
             found += by_peak(start, tiles, terms, lambda size, than: size < than * WORTHWHILE, seen)
     kept = list(_worth_it(_smallest(one for one in found if one.size < least * WORTHWHILE or one in skip)))
     chosen = kept[:1] + [one for one in kept[1:] if one in skip]
