@@ -27,7 +27,7 @@ _FIELDS = 7
 """Numbers of a plan in the compiled core: first part, bytes, cycles, cold cycles, stripe rows, inner rows, index into ``staging``."""
 
 
-_MOST_SLICED = 96
+_MOST_SLICED = 40
 """Parts of a group at most, whatever counts as one of them."""
 
 

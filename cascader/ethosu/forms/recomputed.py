@@ -35,6 +35,8 @@ _SMALL = 16
 """A tensor with a smaller part of a network's bytes than this is not recomputed."""
 MOST_PARTS = 256
 """The most parts of a form: to plan a larger one for each way to cut a network would take long."""
+_NEAR = Fraction(11, 10)
+"""Multiple of the bytes of the smallest form up to which another form's addresses may be smaller."""
 _FORMS = 3
 """The most forms: the smallest one, the one that recomputes least, and one between them."""
 WORTHWHILE = Fraction(99, 100)
@@ -141,7 +143,7 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
     """
     bound, least = int(network.macs * most), planned_bytes(network, homes)
     skip = list(_with_recomputed_skips(network, bound, homes, least))[-1:]
-    found = list(skip)
+    found, shared = list(skip), list[Candidate]()
     for base in (network, *(one.network for one in skip)):
         best, tiles = _in_tiles(_Tiler(base, bound, homes, accelerator, sources), least)
         found += best
@@ -152,15 +154,18 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
         if id(base) not in starts:
             # Dead rows need no multiply-accumulates, so they may gain without tiles.
             alone = PeakTerms(base.macs, accelerator, sources, homes)
-            found += by_peak(base, (), alone, lambda size, than: size < than * WORTHWHILE, seen)
+            shared += by_peak(base, (), alone, lambda size, than: size < than * WORTHWHILE, seen)
         for start, dead_rows in product(starts.values(), (False, True)):
             terms = PeakTerms(bound, accelerator, sources, homes, dead_rows)
-            found += by_peak(start, tiles, terms, lambda size, than: size < than * WORTHWHILE, seen)
-    kept = list(_worth_it(_smallest(one for one in found if one.size < least * WORTHWHILE or one in skip)))
-    chosen = kept[:1] + [one for one in kept[1:] if one in skip]
+            found_here = by_peak(start, tiles, terms, lambda size, than: size < than * WORTHWHILE, seen)
+            (shared if dead_rows else found).extend(found_here)
+    kept = list(_worth_it(_smallest(one for one in (*found, *shared) if one.size < least * WORTHWHILE or one in skip)))
+    # Addresses of dead rows may reach further above their plans, so the smallest form without them stays, if it is about as small.
+    apart = [one for one in _smallest(found)[:1] if kept and kept[0] is not one and one.size < kept[0].size * _NEAR]
+    chosen = kept[:1] + apart + [one for one in kept[1:] if one in skip and one not in apart]
     others = sorted((one for one in kept[1:] if one not in chosen), key=lambda one: one.macs)
     chosen += (others[:1] + others[len(others) // 2 : len(others) // 2 + 1])[: _FORMS - len(chosen)] if len(others) > 1 else others
-    return [one.network for one in chosen]
+    return [one.network for one in chosen[:_FORMS]]
 
 
 def _worth_it(found: Iterable[Candidate]) -> Iterator[Candidate]:
