@@ -46,7 +46,7 @@ class Verdicts(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether ours is not lost, and slower at no arena size.
+        """Whether ours does not lose, and is slower at no arena size.
 
         Gaps do not count: they lie at the bytes that Vela happens to use, which ours did not aim at.
         """

@@ -33,7 +33,7 @@ def _keep(interpreter: Any, path: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    """Run every inference that ``folder`` holds inputs of, in their order: variables keep their content from one to the next."""
+    """Run every inference whose inputs are in ``folder``, in their order: variables keep their content from one to the next."""
     order = json.loads((folder / "order.json").read_text(encoding="utf-8"))
     make, keep = built_in_interpreter if order["built_in"] else reference_interpreter, order["tensors"]
     interpreter = make(folder / "model.tflite", keep_tensors=keep >= 0)
