@@ -27,7 +27,7 @@ def main(words: Sequence[str]) -> int:
         ended = list(pool.map(lambda script: measured(script, words), SCRIPTS))
     for script, one in zip(SCRIPTS, ended, strict=True):
         sys.stdout.write(f"{script}: {'as measured' if one.returncode == 0 else 'differs, or failed'}\n{one.stdout}")
-    return max(one.returncode != 0 for one in ended)
+    return int(any(one.returncode for one in ended))
 
 
 if __name__ == "__main__":
