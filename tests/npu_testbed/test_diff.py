@@ -280,7 +280,7 @@ def test_a_bar_that_is_no_number_is_refused(words: tuple[str, str], plan: Path) 
 
 def test_options_that_would_be_ignored_are_refused(plan: Path) -> None:
     assert "without --against" in refusal("check", plan, "--tolerance", "1")
-    assert "one document is printed" in refusal("check", plan, "--json", "--markdown")
+    assert "each prints a document" in refusal("check", plan, "--json", "--markdown")
 
 
 def test_a_baseline_is_written_anew_and_is_what_a_check_prints(plan: Path, tmp_path: Path) -> None:
