@@ -150,14 +150,15 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
         # Blocks in stripes may gain more than tiles by the same multiply-accumulates, so a few tiles are a start, too.
         few = min((one.form for one in tiles), key=lambda one: one.macs, default=None)
         starts = {id(one.network): one.network for one in (*_smallest(best)[:1], *([few] if few else []))} or {id(base): base}
-        seen = set[State]()
+        # A choice that may use dead rows goes on in another way from a form that one without them has seen.
+        seen = {False: set[State](), True: set[State]()}
         if id(base) not in starts:
             # Dead rows need no multiply-accumulates, so they may gain without tiles.
             alone = PeakTerms(base.macs, accelerator, sources, homes)
-            shared += by_peak(base, (), alone, lambda size, than: size < than * WORTHWHILE, seen)
+            shared += by_peak(base, (), alone, lambda size, than: size < than * WORTHWHILE, seen[True])
         for start, dead_rows in product(starts.values(), (False, True)):
             terms = PeakTerms(bound, accelerator, sources, homes, dead_rows)
-            found_here = by_peak(start, tiles, terms, lambda size, than: size < than * WORTHWHILE, seen)
+            found_here = by_peak(start, tiles, terms, lambda size, than: size < than * WORTHWHILE, seen[dead_rows])
             (shared if dead_rows else found).extend(found_here)
     kept = list(_worth_it(_smallest(one for one in (*found, *shared) if one.size < least * WORTHWHILE or one in skip)))
     # Addresses of dead rows may reach further above their plans, so the smallest form without them stays, if it is about as small.
