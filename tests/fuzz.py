@@ -132,7 +132,7 @@ def _firmware() -> bytes:
 
 def _chips() -> tuple[bytes, ...]:
     """The shipped chips, each as a file of its own."""
-    folder = ROOT / "npu_testbed" / "chips"
+    folder = ROOT / "npu_testbed" / "devices" / "chips"
     text = (folder / "chips.toml").read_text(encoding="utf-8").replace("chips.ini", str(folder / "chips.ini"))
     return tuple(one.partition("]\n")[2].encode() for one in text.split("\n[")[1:])
 

@@ -61,8 +61,9 @@ def read_network(path: str | Path) -> ReadFile:
     if is_tflite(data):
         return ReadFile(read_compiled(data))
     if holds_payloads(data):
+        network = read_deployed(data)
         say_streams(path, data)
-        return ReadFile(read_deployed(data), deployed=True)
+        return ReadFile(network, deployed=True)
     if data.lstrip()[:1] != b"{":
         raise InputError(
             f"File {str(path)!r} is neither a compiled network nor a schedule: give a *_vela.tflite, a .pte, a C source with a driver "

@@ -22,7 +22,6 @@ from cascader.ethosu.search.frontier import frontier_of
 from cascader.ethosu.search.limits import EVERYTHING, LimitRequest
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import (
-    CLOSE,
     QUICK_EFFORT,
     REACH,
     WHOLE_EFFORT,
@@ -136,32 +135,7 @@ class _Chooser(Struct, frozen=True):
             request = LimitRequest(frontier=False, budgets=less, blocks=blocks)
             drafts += self._fitting(search(tried, request, self.executor, self.run.show).drafts)
         chosen = close(drafts)
-        return chosen if blocks else self._judged_closely(chosen)
-
-    def _judged_closely(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """The drafts in their blocks that may be best by the errors of the estimates, which are about the same for all drafts of a form.
-
-        The replay of the first draft of each form shows the error.
-        """
-        firsts: dict[int, Draft] = {}
-        for draft in drafts:
-            if not draft.is_plain:
-                firsts.setdefault(draft.form, draft)
-        judged = self._replayed(firsts.values())
-        errors = {one.draft.form: Fraction(one.cycles, max(one.draft.cycles, 1)) for one in judged}
-        most = CLOSE * min((one.cycles for one in judged), default=0)
-        rest = [one for one in drafts if one is not firsts.get(one.form) and (one.is_plain or errors[one.form] * one.cycles <= most)]
-        return distinct((*(one.draft for one in judged), *self._in_blocks(rest)))
-
-    def _in_blocks(self, drafts: Iterable[Draft]) -> Sequence[Draft]:
-        return in_their_blocks(tuple(drafts), self.explored, self.executor, self.run.show)
-
-    def _replayed(self, drafts: Iterable[Draft]) -> Sequence[Replayed]:
-        """The drafts in their blocks, replayed."""
-        best = self.best
-        found = replayed(self._in_blocks(drafts), self.explored, best.task.replay, self.executor, self.run.show, best.take)
-        best.replayed.update((one.draft, one) for one in found)
-        return found
+        return chosen if blocks else distinct(in_their_blocks(chosen, self.explored, self.executor, self.run.show))
 
     def everywhere(self) -> Sequence[Draft]:
         """The drafts of a whole frontier, and those for the budget, that fit and are worth a replay.
@@ -330,7 +304,8 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     fastest, proof = chooser.proven(chooser.changed_by_replays(found))
     chosen = task.settled(fastest.point())
     check_schedule(chosen.schedule)
-    whole = flash_bytes(lower(schedule_layer_by_layer(task.network, task.accelerator), checked=False))
+    # Who wants no bounds is shown no flash either.
+    whole = flash_bytes(lower(schedule_layer_by_layer(task.network, task.accelerator), checked=False)) if run.bounds else None
     choice = Choice(chosen, best.least_cycles, proof, chooser.proven_bytes() if run.bounds else None, whole_flash=whole)
     if request.within:
         point, first = chooser.smallest_within(chosen)

@@ -105,7 +105,7 @@ class Choice(Struct, frozen=True):
     ``least_bytes`` is the arena bytes that each of them takes (None: unknown, or too few to be useful). ``proof`` is the result of an
     exhaustive search (None: there was none). ``fastest`` is the fastest schedule if a slower one with fewer bytes was requested.
     ``smaller`` is a little slower and needs far fewer bytes; it is named only if the search came upon it. ``whole_flash`` is the bytes of
-    constants and commands of the network layer by layer (None: the search did not end).
+    constants and commands of the network layer by layer (None: not computed).
     """
 
     point: Point

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,9 +11,7 @@ from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.search.choice import _Chooser
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.replays import in_their_blocks
 from cascader.ethosu.search.request import Run
 from cascader.ethosu.search.search import explore, of_better_core
 from cascader.ethosu.search.task import Task
@@ -55,21 +52,6 @@ def test_of_two_cores_the_quicker_one_has_a_form() -> None:
         [(one, 100), (other, 100), (alike, 100), (two, 50)],
         [1000, 2000, 2004, None],
     )
-
-
-@pytest.mark.parametrize(("name", "budget"), [("zoo:tiny_residual", None), ("zoo:ds_cnn", 1 << 20)])
-def test_drafts_that_are_not_replayed_for_the_error_of_their_form_would_not_be_best(
-    name: str, budget: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found, counts = _cycles(load_task(name), budget), list[int]()
-
-    def every(self: _Chooser, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        counts.append(len(drafts))
-        return in_their_blocks(drafts, self.explored, self.executor)
-
-    monkeypatch.setattr(_Chooser, "_judged_closely", every)
-    assert found <= _cycles(load_task(name), budget) * 1.001
-    assert counts
 
 
 def test_mnist_is_as_fast_in_its_bytes_as_its_frontier_is() -> None:

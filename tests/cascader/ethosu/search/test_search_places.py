@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from fractions import Fraction
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,12 @@ def test_the_verbs_find_what_the_command_finds() -> None:
 
 
 def test_a_quick_search_is_a_few_per_cent_worse_than_a_standard_one() -> None:
-    """Measured: 2.3 %."""
-    quick, standard = (schedule(requested("zoo:resnet8", budget=32_768, effort=effort), quick_cycles) for effort in ("quick", "standard"))
-    assert standard.point.cycles <= quick.point.cycles <= standard.point.cycles * 1.04
+    """Measured: 0.4, 4.0 and 0.4 %, 1.6 % in the mean."""
+    ratios = []
+    for budget in (16_384, 32_768, 49_152):
+        quick, standard = (
+            schedule(requested("zoo:resnet8", budget=budget, effort=effort), quick_cycles).point.cycles for effort in ("quick", "standard")
+        )
+        ratios.append(quick / standard)
+    assert min(ratios) >= 1
+    assert prod(ratios) ** (1 / len(ratios)) <= 1.02
