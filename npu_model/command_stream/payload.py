@@ -4,10 +4,11 @@ Layout of COP1 (core driver, Vela 5.2.0): the word "COP1", then driver actions `
 configuration: the configuration word and the id word follow. Action 5 is NOP. Action 2 is the command stream: its length in words has bits
 16-23 in the reserved byte, and the words follow.
 
-Layout of COP2, as Vela 5.2.0 writes it with ``--cop-format COP2`` (read off its files): the word "COP2", 1, the bytes that follow this
-header of 16, 0; then 1 and the bytes that follow; then the bytes of a description, which begins with "VEUM" and 1, and holds 20 bytes of
-properties (configuration word, id word, 2 where inputs and outputs have regions of their own and else 1, bytes of the scratch, 0) and a
-word of ones; then the stream. Arm's core driver of November 2025 refuses it.
+Layout of COP2 (read off the files that Vela 5.2.0 writes with ``--cop-format COP2``): a header, a description, and the stream. The header
+has 16 bytes: the word "COP2", 1, the number of bytes that follow it, and 0. Then come 1 and the number of bytes that follow. The
+description begins with "VEUM" and 1. It holds 20 bytes of properties: the configuration word, the id word, 2 where inputs and outputs have
+regions of their own and else 1, the bytes of the scratch, and 0. A word of ones ends it. Arm's core driver of November 2025 refuses
+this layout.
 """
 
 from __future__ import annotations

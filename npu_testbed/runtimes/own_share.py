@@ -33,9 +33,9 @@ _NO_MORE = ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "GATHER")
 """CPU operators that were measured, which keep no bytes of their own."""
 
 
-# Measured with the ExecuTorch runner of the same wheel (ExecuTorch of March 2026) on 10 programs of one delegate with 2 to 9 inputs and
-# outputs of up to four axes: 209 bytes for two of them, 277 or 278 for three, 346 for four, 688 for nine. The temporary memory was the
-# delegate's scratch to the byte, and the planned memory its inputs and outputs.
+# Measured with the ExecuTorch runner of the same wheel (ExecuTorch of March 2026) on ten programs of one delegate. They have 2 to 9 inputs
+# and outputs of up to four axes. The method took 209 bytes for two of these, 277 or 278 for three, 346 for four, and 688 for nine. The
+# temporary memory was the delegate's scratch to the byte. The planned memory was its inputs and outputs.
 _METHOD, _VALUE, _VALUE_SPREAD = 72, 69, 1
 """Most bytes of ExecuTorch's method: a fixed number, then for each input and output; and the bytes by which one of these may be smaller."""
 
