@@ -37,6 +37,7 @@ from npu_model.shapes import round_up
 from npu_model.tflite.macs import operator_macs
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 from npu_model.tflite.record_reader import RecordReader
+from npu_model.tflite.records import ModelRecord
 
 CUSTOM_CODE = "ethos-u"
 OFFLINE_ALLOCATION = "OfflineMemoryAllocation"
@@ -328,7 +329,7 @@ def _variables(model: TfliteModel, steps: tuple[Program | CpuOperator, ...], pla
     return tuple(dict.fromkeys(binding for binding in found if binding in used))
 
 
-def is_compiled(model: TfliteModel) -> bool:
+def is_compiled(model: TfliteModel | ModelRecord) -> bool:
     """Whether the model holds at least one ``ethos-u`` custom operator, in any of its subgraphs."""
     every = (model.operators, *(graph.operators for graph in model.others))
     return any(op.custom_code == CUSTOM_CODE for operators in every for op in operators)

@@ -16,7 +16,7 @@ from npu_model.tflite.identifiers import is_tflite
 from npu_model.tflite.schema import tflite
 
 _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if not name.startswith("_")}
-_BUILTIN_NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
+_BUILTIN_NAMES: dict[int, str] = {value: name for name, value in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
 
 
 class TfliteTensor(Brief, frozen=True):
@@ -94,6 +94,15 @@ def builtin_code(code: Any) -> int:
     place = code._tab.Offset(_NEWER_CODE)  # noqa: SLF001  # the generated tables' only way to a field
     newer = code._tab.Get(flatbuffers.number_types.Int32Flags, code._tab.Pos + place) if place else 0  # noqa: SLF001  # the same
     return max(int(code.DeprecatedBuiltinCode()), int(newer))
+
+
+def builtin_name(code: int) -> str:
+    """Name of a builtin operator.
+
+    >>> builtin_name(3), builtin_name(999)
+    ('CONV_2D', 'BUILTIN_999')
+    """
+    return _BUILTIN_NAMES.get(code, f"BUILTIN_{code}")
 
 
 class _Reader:
@@ -175,8 +184,7 @@ class _Reader:
         outputs = self.indices(operator.OutputsAsNumpy, operator.OutputsLength())
         if any(not -1 <= index < tensors for index in inputs + outputs):
             raise InputError(f"An operator names a tensor outside 0 to {tensors - 1}: the file is damaged.")
-        name = _BUILTIN_NAMES.get(builtin, f"BUILTIN_{builtin}")
-        return TfliteOperator(name, self.text(code.CustomCode()), inputs, outputs)
+        return TfliteOperator(builtin_name(builtin), self.text(code.CustomCode()), inputs, outputs)
 
     def table(self, entry: Callable[[int], Any], length: int) -> Iterator[Any]:
         """The entries of a vector of tables, one after the other."""

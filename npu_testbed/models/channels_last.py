@@ -10,28 +10,22 @@ from msgspec.structs import replace
 
 from cascader.frontends.vela.model_changes import integers, keeps_values
 from npu_model.compiled.layouts import LAYOUTS, NHWC, layouts_data
-from npu_model.compiled.network import is_compiled
 from npu_model.errors import InputError
-from npu_model.printable import printable, shown
-from npu_model.tflite.identifiers import is_tosa
-from npu_model.tflite.model import TfliteModel, TfliteOperator, read_tflite
-from npu_model.tflite.record_reader import RecordReader, read_records
-from npu_model.tflite.records import OperatorRecord, TensorRecord
+from npu_model.printable import printable
+from npu_model.tflite.model import builtin_name
+from npu_model.tflite.records import ModelRecord, OperatorRecord, TensorRecord
 from npu_model.tflite.schema import tflite
-from npu_model.tflite.writer import write_tflite
-from npu_testbed.models.layouts import ChannelsLast
+
+_CODES = tflite.BuiltinOperator
 
 _ORDERS = {3: ((0, 2, 1), (1, 2, 0)), 4: ((0, 2, 3, 1),)}
 """Orders by which the axes of an input or output, with channels first, have the channels last: with a batch or, of three, without."""
 
-_PLAIN = ("QUANTIZE", "DEQUANTIZE", "CAST")
+_PLAIN = (_CODES.QUANTIZE, _CODES.DEQUANTIZE, _CODES.CAST)
 """Operators between an input or output of a network and its TRANSPOSE that treat all elements equally, at any position."""
 
-_PADS = ("PAD", "PADV2", "MIRROR_PAD")
+_PADS = (_CODES.PAD, _CODES.PADV2, _CODES.MIRROR_PAD)
 """Operators between an input and its TRANSPOSE whose amounts turn with the axes."""
-
-_INPUT, _OUTPUT = "input", "output"
-"""Names that mean all inputs and all outputs."""
 
 
 class _End(Struct, frozen=True):
@@ -42,42 +36,20 @@ class _End(Struct, frozen=True):
     order: tuple[int, ...]
 
 
-def channels_last(model: bytes, layouts: Sequence[ChannelsLast]) -> bytes:
-    """The .tflite ``model`` with these inputs and outputs as NHWC, and metadata that name them.
+def channels_last(model: ModelRecord, wanted: Sequence[int]) -> ModelRecord:
+    """The model with these inputs and outputs, by the numbers of their tensors, as NHWC, and metadata that name them.
 
     QUANTIZE, DEQUANTIZE, CAST and a RESHAPE that adds or drops extents of 1 may lie between the end and its TRANSPOSE; between an input and
     its TRANSPOSE also a PAD.
-    InputError if a tensor is no input or output, or its only reader or writer is not a TRANSPOSE that puts channels last or first.
+    InputError if the only reader or writer of a tensor is not a TRANSPOSE that puts channels last or first.
     """
-    if is_tosa(model):
-        raise InputError("--layout was given for a TOSA network, whose inputs and outputs are fixed: leave it out.")
-    if is_compiled(read_tflite(model)):
-        raise InputError("--layout was given for a network that is compiled already: give the network that it was compiled from.")
-    wanted = dict.fromkeys(index for one in layouts for index in _tensors(RecordReader(model), one))
     for index in wanted:
-        parsed = read_tflite(model)
-        model = _without(model, (_input_end if index in parsed.inputs else _output_end)(parsed, index))
-    records = read_records(model)
-    named = (LAYOUTS, layouts_data([records.tensors[index].name for index in wanted]))
-    return write_tflite(replace(records, metadata=(*(entry for entry in records.metadata if entry[0] != LAYOUTS), named)))
+        model = _without(model, (_input_end if index in model.inputs else _output_end)(model, index))
+    named = (LAYOUTS, layouts_data([model.tensors[index].name for index in wanted]))
+    return replace(model, metadata=(*(entry for entry in model.metadata if entry[0] != LAYOUTS), named))
 
 
-def _tensors(reader: RecordReader, wanted: ChannelsLast) -> tuple[int, ...]:
-    """The numbers of the tensors that a name means; InputError if there are none."""
-    model = reader.model
-    ends = {_INPUT: model.inputs, _OUTPUT: model.outputs}
-    own = tuple(index for index in (*model.inputs, *model.outputs) if index >= 0)
-    if wanted.name in ends:
-        return tuple(index for index in ends[wanted.name] if index in own)
-    names = {name: index for one in reader.signatures() if not one.subgraph for name, index in (*one.inputs, *one.outputs) if index in own}
-    names |= {model.tensors[index].name: index for index in own}
-    if wanted.name not in names:
-        listed = ", ".join(repr(printable(model.tensors[index].name)) for index in own[:8])
-        raise InputError(f"--layout names {shown(wanted.name)}: the network's inputs and outputs are {listed}; name one of them.")
-    return (names[wanted.name],)
-
-
-def _input_end(model: TfliteModel, index: int) -> _End:
+def _input_end(model: ModelRecord, index: int) -> _End:
     """The end of an input, which one TRANSPOSE makes NHWC; InputError if something else reads it."""
     at, way = index, list[int]()
     while True:
@@ -88,13 +60,13 @@ def _input_end(model: TfliteModel, index: int) -> _End:
         (number,) = readers
         way.append(number)
         made = model.operators[number].outputs[0]
-        if model.operators[number].code == "TRANSPOSE":
+        if model.operators[number].code == _CODES.TRANSPOSE:
             order = _order(model, index, way)
             is_out = made in model.outputs
             if order is None or is_out:
                 break
             return _End(index, tuple(way), order)
-        reshaped = any(model.operators[one].code == "RESHAPE" for one in way)
+        reshaped = any(model.operators[one].code == _CODES.RESHAPE for one in way)
         if not _is_passed(model, model.operators[number]) and (reshaped or not _is_padding(model, model.operators[number])):
             break
         at = made
@@ -109,7 +81,7 @@ def _input_end(model: TfliteModel, index: int) -> _End:
     )
 
 
-def _output_end(model: TfliteModel, index: int) -> _End:
+def _output_end(model: ModelRecord, index: int) -> _End:
     """The end of an output, which one TRANSPOSE writes as NCHW and nothing reads; InputError if there is none."""
     at, way, end = index, list[int](), ""
     while True:
@@ -121,7 +93,7 @@ def _output_end(model: TfliteModel, index: int) -> _End:
         (number,) = writers
         way.append(number)
         source = model.operators[number].inputs[0] if model.operators[number].inputs else -1
-        if model.operators[number].code == "TRANSPOSE":
+        if model.operators[number].code == _CODES.TRANSPOSE:
             order = _order(model, index, way)
             if order is not None and _is_inner(model, source):
                 return _End(index, tuple(way), order)
@@ -141,12 +113,12 @@ def _output_end(model: TfliteModel, index: int) -> _End:
     )
 
 
-def _is_inner(model: TfliteModel, index: int) -> bool:
+def _is_inner(model: ModelRecord, index: int) -> bool:
     """Whether an operator writes a tensor that is not an output of the network."""
     return index not in (*model.inputs, *model.outputs) and any(index in one.outputs for one in model.operators)
 
 
-def _is_passed(model: TfliteModel, operator: TfliteOperator) -> bool:
+def _is_passed(model: ModelRecord, operator: OperatorRecord) -> bool:
     """Whether an operator may lie between an end and its TRANSPOSE: one of every element alone, or a RESHAPE that moves extents of 1."""
     if len(operator.outputs) != 1 or not operator.inputs or operator.inputs[0] < 0:
         return False
@@ -155,16 +127,16 @@ def _is_passed(model: TfliteModel, operator: TfliteOperator) -> bool:
         return False
     if operator.code in _PLAIN:
         return len(operator.inputs) == 1 and given.shape == made.shape
-    return operator.code == "RESHAPE" and _extents(given.shape) == _extents(made.shape) and keeps_values(model, operator)
+    return operator.code == _CODES.RESHAPE and _extents(given.shape) == _extents(made.shape) and keeps_values(model, operator)
 
 
-def _is_padding(model: TfliteModel, operator: TfliteOperator) -> bool:
+def _is_padding(model: ModelRecord, operator: OperatorRecord) -> bool:
     """Whether an operator pads by constants and changes no extent of 1, so that extents still tell the axes apart."""
     if operator.code not in _PADS or len(operator.inputs) < 2 or min(operator.inputs) < 0 or len(operator.outputs) != 1:
         return False
     given, paddings, made = (model.tensors[index] for index in (*operator.inputs[:2], operator.outputs[0]))
     rank = len(given.shape)
-    is_constant = paddings.dtype == "INT32" and len(integers(paddings)) == 2 * rank == 2 * len(made.shape)
+    is_constant = paddings.dtype == tflite.TensorType.INT32 and len(integers(paddings)) == 2 * rank == 2 * len(made.shape)
     keeps_ones = all(before != 1 for before, after in zip(given.shape, made.shape, strict=False) if before != after)
     return is_constant and keeps_ones and len(given.scales) < 2 and not given.data
 
@@ -173,14 +145,14 @@ def _extents(shape: tuple[int, ...]) -> list[int]:
     return [extent for extent in shape if extent != 1]
 
 
-def _order(model: TfliteModel, end: int, way: Sequence[int]) -> tuple[int, ...] | None:
+def _order(model: ModelRecord, end: int, way: Sequence[int]) -> tuple[int, ...] | None:
     """The order of axes that the TRANSPOSE, the last operator on the way, means; None if it is none with channels last."""
     operator = model.operators[way[-1]]
     if len(operator.inputs) != 2 or min(operator.inputs) < 0 or len(operator.outputs) != 1 or not keeps_values(model, operator):
         return None
     given, constant = (model.tensors[index] for index in operator.inputs)
     order, shape = integers(constant), model.tensors[end].shape
-    if constant.dtype != "INT32" or sorted(order) != list(range(len(given.shape))) or len(given.scales) > 1:
+    if constant.dtype != tflite.TensorType.INT32 or sorted(order) != list(range(len(given.shape))) or len(given.scales) > 1:
         return None
     is_input = end in model.inputs
     # The axes of the input or output where it meets the TRANSPOSE: extents of 1 do not affect the order of the elements.
@@ -192,20 +164,20 @@ def _order(model: TfliteModel, end: int, way: Sequence[int]) -> tuple[int, ...] 
     return next((one for one in _ORDERS.get(len(shape), ()) if [axis for axis in one if shape[axis] != 1] == found), None)
 
 
-def _listed(operators: Sequence[TfliteOperator]) -> str:
+def _listed(operators: Sequence[OperatorRecord]) -> str:
     """Operators in the form of a sentence."""
     if not operators:
         return "no operator"
     more = f" and {len(operators) - 1} more" if len(operators) > 1 else ""
-    return f"{operators[0].name}{more}"
+    first = operators[0]
+    return f"{first.custom_code if first.code == _CODES.CUSTOM else builtin_name(first.code)}{more}"
 
 
-def _without(model: bytes, end: _End) -> bytes:
-    """The .tflite ``model`` without the TRANSPOSE of an end, whose tensors have the order of axes in which the NPU has them.
+def _without(records: ModelRecord, end: _End) -> ModelRecord:
+    """The model without the TRANSPOSE of an end, whose tensors have the order of axes in which the NPU has them.
 
     A RESHAPE takes its place if extents of 1 differ; a RESHAPE on the way goes.
     """
-    records = read_records(model)
     tensors, operators = list(records.tensors), dict(enumerate(records.operators))
     is_input, turning = end.index in records.inputs, end.way[-1]
     outer, inner = _sides(operators[turning], is_input)
@@ -215,7 +187,7 @@ def _without(model: bytes, end: _End) -> bytes:
     for number in end.way[:-1]:
         operator = operators[number]
         _, beyond = _sides(operator, is_input)
-        if operator.code == tflite.BuiltinOperator.RESHAPE:
+        if operator.code == _CODES.RESHAPE:
             del operators[number]
             continue
         given, made = (here, beyond) if is_input else (beyond, here)
@@ -234,8 +206,8 @@ def _without(model: bytes, end: _End) -> bytes:
     else:
         tensors.append(_shape_tensor(f"{tensors[outer].name}/layout", tensors[inner].shape if is_input else shape))
         given, made = (here, inner) if is_input else (inner, here)
-        operators[turning] = OperatorRecord(tflite.BuiltinOperator.RESHAPE, 1, (given, len(tensors) - 1), (made,), "ReshapeOptions")
-    return write_tflite(replace(records, tensors=tuple(tensors), operators=tuple(operators[number] for number in sorted(operators))))
+        operators[turning] = OperatorRecord(_CODES.RESHAPE, 1, (given, len(tensors) - 1), (made,), "ReshapeOptions")
+    return replace(records, tensors=tuple(tensors), operators=tuple(operators[number] for number in sorted(operators)))
 
 
 def _sides(operator: OperatorRecord, is_input: bool) -> tuple[int, int]:  # noqa: FBT001  # one of two ends

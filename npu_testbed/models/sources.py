@@ -20,11 +20,10 @@ from npu_testbed.models.te_models import is_te, refuse_te
 from validation.reading import read_file
 
 if TYPE_CHECKING:
-    from npu_testbed.models import channels_last, shaped_models
+    from npu_testbed.models import changed_models
     from validation import portfolio, zoo
 else:
-    channels_last = later("npu_testbed.models.channels_last")  # Few models are read with another order of axes.
-    shaped_models = later("npu_testbed.models.shaped_models")  # few models are read with another shape
+    changed_models = later("npu_testbed.models.changed_models")  # Few models are read with another shape or order of axes.
     zoo = later("validation.zoo")  # Only users of numpy pay for its start-up.
     portfolio = later("validation.portfolio")  # the same
 
@@ -54,8 +53,7 @@ def load_model(source: str) -> Model:
 
 @lru_cache(maxsize=4)  # LiteRT computes it in a process of its own, and a command may read a model more than once.
 def _changed(data: bytes, shapes: tuple[InputShape, ...], layouts: tuple[ChannelsLast, ...]) -> bytes:
-    data = shaped_models.shaped(data, shapes) if shapes else data
-    return channels_last.channels_last(data, layouts) if layouts else data
+    return changed_models.changed(data, shapes, layouts) if shapes or layouts else data
 
 
 def as_recorded(model: str, nhwc: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from npu_model.compiled.layouts import LAYOUTS, read_layouts
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
-from npu_testbed.models.channels_last import channels_last
+from npu_testbed.models.changed_models import changed as with_changes
 from npu_testbed.models.input_shapes import InputShape, ShapedSource
 from npu_testbed.models.layouts import ChannelsLast
 from npu_testbed.models.sources import load_model
@@ -57,7 +57,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def changed(*names: str) -> bytes:
-    return channels_last(network(), [ChannelsLast(name) for name in names])
+    return with_changes(network(), (), [ChannelsLast(name) for name in names])
 
 
 def codes(model: bytes) -> list[str]:
@@ -132,7 +132,7 @@ def exported(kind: str) -> tuple[bytes, tuple[int, ...], int]:
 def test_ends_as_pytorch_exports_them_have_the_channels_last(kind: str, tmp_path: Path) -> None:
     model, order, reshapes = exported(kind)
     (tmp_path / "m.tflite").write_bytes(model)
-    made = channels_last(model, [ChannelsLast("input"), ChannelsLast("output")])
+    made = with_changes(model, (), [ChannelsLast("input"), ChannelsLast("output")])
     assert codes(made).count("TRANSPOSE") == 0
     assert codes(made).count("RESHAPE") == reshapes
     plain, turned = scheduled(tmp_path / "m.tflite", tmp_path / "a.json"), scheduled(tmp_path / "m.tflite", tmp_path / "b.json", *BOTH)
@@ -227,13 +227,13 @@ def test_an_end_that_no_transpose_alone_holds_is_refused(name: str, said: str, t
 def test_a_network_of_transposes_alone_keeps_one() -> None:
     net = NetworkBuilder("turns")
     model = net.finish([net.transpose(net.transpose(net.input((1, 4, 4, 8), "x"), TO_LAST), TO_FIRST, name="y")])
-    assert codes(channels_last(model, [ChannelsLast("x")])) == ["TRANSPOSE"]
+    assert codes(with_changes(model, (), [ChannelsLast("x")])) == ["TRANSPOSE"]
     with pytest.raises(InputError, match="whose own input 'x' is an input, an output or a constant of the network"):
-        channels_last(model, [ChannelsLast("x"), ChannelsLast("y")])
+        with_changes(model, (), [ChannelsLast("x"), ChannelsLast("y")])
     single = NetworkBuilder("turn")
     alone = single.finish([single.transpose(single.input((1, 4, 4, 8), "x"), TO_LAST, name="y")])
     with pytest.raises(InputError, match="read by TRANSPOSE and is handed out again"):
-        channels_last(alone, [ChannelsLast("x")])
+        with_changes(alone, (), [ChannelsLast("x")])
 
 
 @pytest.mark.parametrize("text", ["input", "input=NCHW", "=NHWC", "input=nhwc", ""])

@@ -7,13 +7,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from cascader.frontends.children import run_child
 from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
-from npu_model.tflite.record_reader import read_records
-from npu_model.tflite.writer import write_tflite
 from validation.litert.environment import child_environment, require_litert
 
 TIMEOUT_SECONDS = 300
@@ -22,8 +18,11 @@ TIMEOUT_SECONDS = 300
 Shape = tuple[int, ...]
 
 
-def _shapes(model: bytes, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
-    """The shape of each tensor of the first subgraph, by its number, if the inputs have these; InputError if LiteRT refuses."""
+def shapes_with_inputs(model: bytes, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
+    """The shape of each tensor of the first subgraph, by its number, if the inputs (by the numbers of their tensors) have these.
+
+    InputError if LiteRT is not installed, or refuses.
+    """
     require_litert()
     with own_folder() as folder:
         (folder / "model.tflite").write_bytes(model)
@@ -44,17 +43,3 @@ def _shapes(model: bytes, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
             wanted = "; ".join("x".join(map(str, shape)) for shape in shapes.values())
             raise InputError(f"LiteRT cannot give the network inputs of {wanted}, it {reason}: give a shape that its operators take.")
         return {int(index): tuple(shape) for index, shape in json.loads(answer.read_text(encoding="utf-8")).items()}
-
-
-def with_input_shapes(model: bytes, shapes: Mapping[int, Shape]) -> bytes:
-    """The .tflite ``model`` with inputs of these shapes, by the numbers of their tensors; every other tensor has the shape that follows.
-
-    No shape is unknown any more. InputError if LiteRT is not installed, or refuses.
-    """
-    found = _shapes(model, shapes)
-    records = read_records(model)
-    tensors = tuple(
-        replace(tensor, shape=tensor.shape if tensor.data else found.get(number, tensor.shape), shape_signature=())
-        for number, tensor in enumerate(records.tensors)
-    )
-    return write_tflite(replace(records, tensors=tensors))

@@ -25,7 +25,7 @@ from npu_model.errors import InputError
 from npu_model.program import LONGEST_STRIDE, ConstantOutput
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
 from npu_model.tflite.record_reader import read_records
-from npu_model.tflite.records import FieldValue, OperatorRecord, SignatureRecord, TensorRecord
+from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, TensorRecord
 from npu_model.tflite.schema import tflite
 from npu_model.tflite.tosa import model_of
 from npu_model.tflite.writer import write_tflite
@@ -97,7 +97,7 @@ def is_of_single_elements(model: TfliteModel, operator: TfliteOperator) -> bool:
     return prod(model.tensors[operator.inputs[0]].shape) == prod(model.tensors[operator.outputs[0]].shape)
 
 
-def keeps_values(model: TfliteModel, operator: TfliteOperator) -> bool:
+def keeps_values(model: TfliteModel | ModelRecord, operator: TfliteOperator | OperatorRecord) -> bool:
     """Whether the operator's output has the type, the scale and the zero point of its first input."""
     given, made = model.tensors[operator.inputs[0]], model.tensors[operator.outputs[0]]
     return (given.dtype, given.scales, given.zero_points) == (made.dtype, made.scales, made.zero_points)
