@@ -1,4 +1,4 @@
-"""The text form of a Program: stable, diffable, readable, and parsed back to an equal Program.
+"""The text form of a Program: stable, diffable and readable.
 
 One item a line; an operation is a numbered line and, for a kernel operation, indented lines::
 
@@ -59,12 +59,9 @@ from npu_model.program.operations import (
     Upscale,
 )
 from npu_model.program.program import Binding, Program, Region
-from npu_model.program.text_reader import parse_text
-
-__all__ = ["VERSION", "parse_text", "to_text"]
 
 VERSION = 1
-"""Version of the text form; a reader refuses every other one."""
+"""Version of the text form, which its first line says."""
 
 _NO_SCALE = Scale(0, 0)
 _BROADCAST_AXES = ("height", "width", "depth", "swap")
@@ -228,9 +225,9 @@ def _headline(op: Operation) -> tuple[str, str]:
 
 
 def to_text(program: Program) -> str:
-    """The text form of ``program``; ``parse_text`` gives an equal Program back.
+    """The text form of ``program``. Equal Programs with equal names have equal texts, and others have other texts.
 
-    The operations must be ones that ``encode_operations`` accepts. Equal Programs with equal names have equal texts.
+    The operations must be ones that ``encode_operations`` accepts.
     """
     lines = [f"npu-program {VERSION} {program.accelerator}"]
     lines += [_region(region) for region in program.regions]

@@ -21,13 +21,14 @@ from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.accelerator import accelerator_names
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile_names
-from npu_model.program.text import parse_text
+from npu_model.program.text import to_text
 from npu_model.tflite.model import read_tflite
 from npu_testbed import VERSION
 from npu_testbed.asked.parser import HELP_WIDTH, Parser
 from npu_testbed.commands.cli import build_parser, main
 from npu_testbed.documents import schema_version
 from npu_testbed.proofs.verification import VELA_STREAM, Verification, compare
+from npu_testbed.replays.program_files import read_network
 from npu_testbed.replays.scheduling import read_schedule
 from npu_testbed.replays.simulation import simulate_schedule
 from validation.zoo import build
@@ -184,11 +185,13 @@ def test_a_fast_scratch_is_counted_apart_from_an_arena_in_another_memory(tmp_pat
     assert summary["peak_bytes"] <= 393216
 
 
-def test_inspect_prints_programs_that_parse_back(plan: Path, tmp_path: Path) -> None:
+def test_inspect_prints_the_text_form_of_each_program(plan: Path, tmp_path: Path) -> None:
     compiled = tmp_path / "net_vela.tflite"
     compiled.write_bytes(compile_network(build("tiny_residual")).compiled)
     for path in (plan, compiled):
-        assert parse_text(call("inspect", path).output).kernels
+        texts = [to_text(one) for one in read_network(path).network.programs]
+        assert texts
+        assert all(text in call("inspect", path).output for text in texts)
 
 
 @pytest.mark.parametrize(("name", "file_format", "written"), [("net.tflite", "tflite", 1), ("net.c", "c", 2), ("net.tar", "mlf", 1)])

@@ -13,8 +13,9 @@ from npu_model.errors import InputError
 from npu_model.program import KernelOperation
 from npu_model.program.check import check_program
 from validation.fvp.references import build
-from validation.fvp.references.build import descriptors, reference_files
+from validation.fvp.references.build import reference_files
 from validation.fvp.references.records import measured_program, points, single_operators, stream_name, sweeps
+from validation.fvp.references.stored import stored
 from validation.fvp.scores import TOTAL_GRID, TOTAL_OVERHEAD
 from validation.fvp.single import single_program
 
@@ -73,7 +74,7 @@ def test_the_package_data_stay_under_190_kilobytes() -> None:
     assert sum(path.stat().st_size for path in PACKAGE.rglob("*") if path.suffix in (".csv", ".gz")) < 190_000
 
 
-def test_the_stored_descriptors_are_the_decoded_streams_that_were_measured() -> None:
+def test_the_stored_programs_are_the_decoded_streams_that_were_measured() -> None:
     files = sorted((shared_data() / "fvp" / "streams").glob("*.tflite"))
     by_digest = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in files}
     assert len(by_digest) == 12
@@ -92,11 +93,10 @@ def test_the_package_data_are_what_the_records_give_today() -> None:
         assert (gzip.decompress(stored) == gzip.decompress(content)) if name.endswith(".gz") else (stored == content)
 
 
-def test_a_descriptor_has_no_time_stamp() -> None:
-    path = shared_data() / "fvp" / "streams" / "rnnoise_INT8.ethos-u55-32.vela500.tflite"
-    (packed,) = descriptors(path.read_bytes())
+def test_a_stored_program_has_no_time_stamp() -> None:
+    packed = stored(measured_program("rnnoise_INT8", "ethos-u55-32"))
     assert packed[4:8] == bytes(4)
-    assert [packed] == descriptors(path.read_bytes())
+    assert packed == stored(measured_program("rnnoise_INT8", "ethos-u55-32"))
 
 
 def test_a_stream_that_is_not_the_measured_one_is_refused(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from npu_model.accelerator import accelerator
 from npu_model.compiled.network import read_compiled
 from npu_model.cost.timed import forms_chains
 from npu_model.errors import InputError
-from npu_model.program.text import to_text
 from npu_model.weight_stream.work import stream_work
 from validation.fvp.references.records import (
     OLD_POINTS,
@@ -38,6 +37,7 @@ from validation.fvp.references.records import (
     stream_name,
     work_name,
 )
+from validation.fvp.references.stored import stored
 
 _OPERATOR_SOURCE = "Apache TVM: tests/python/contrib/test_ethosu/cascader/test_ethosu_part_performance.py"
 _NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face", "vww4_128_128_INT8": "vww4_128", "ad_medium_int8": "ad_medium"}
@@ -187,19 +187,6 @@ def _operator(row: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _gzip(text: str) -> bytes:
-    """A gzip file without name and time stamp."""
-    packed = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as file:
-        file.write(text.encode())
-    return packed.getvalue()
-
-
-def descriptors(compiled: bytes) -> list[bytes]:
-    """The text form of the Programs of a compiled network, gzipped."""
-    return [_gzip(to_text(program)) for program in read_compiled(compiled).programs]
-
-
 def work_files(compiled: bytes) -> list[bytes]:
     """The decoder's work for the weight streams of each Program of a compiled network, as JSON by operation index, gzipped.
 
@@ -213,12 +200,12 @@ def work_files(compiled: bytes) -> list[bytes]:
             continue
         work = stream_work(program, device)
         table = {index: [[core.bits, core.turns] for core in cores] for index, cores in work.items()}
-        files.append(_gzip(json.dumps(table, separators=(",", ":"))))
+        files.append(gzip.compress(json.dumps(table, separators=(",", ":")).encode(), mtime=0))
     return files
 
 
 def _streams(data: Path, calibration: Iterable[dict[str, str]], named: Callable[[dict[str, str]], str]) -> dict[str, bytes]:
-    """Descriptors and the decoder's work by name; InputError if a stream is not the measured one."""
+    """Programs and the decoder's work by name; InputError if a stream is not the measured one."""
     files = {}
     for row in calibration:
         network = named(row)
@@ -226,8 +213,8 @@ def _streams(data: Path, calibration: Iterable[dict[str, str]], named: Callable[
         digest = hashlib.sha256(compiled).hexdigest()
         if digest != row["stream_sha256"]:
             raise InputError(f"{row['stream']} has the SHA-256 {digest} but {row['stream_sha256']} was measured: restore the file.")
-        for number, (text, work) in enumerate(zip(descriptors(compiled), work_files(compiled), strict=True)):
-            files[f"streams/{stream_name(network, row['accelerator'], number)}"] = text
+        for number, (program, work) in enumerate(zip(read_compiled(compiled).programs, work_files(compiled), strict=True)):
+            files[f"streams/{stream_name(network, row['accelerator'], number)}"] = stored(program)
             if work:
                 files[f"streams/{work_name(network, row['accelerator'], number)}"] = work
     return files

@@ -1,8 +1,8 @@
 """The reference records: FVP counters, memory sweeps, single operators, and the Programs that were measured.
 
-The figures are facts published by others; every record names its source. The Programs are descriptors: the text form
-of a decoded command stream, without the constants. The timing of a replay depends on the weight streams only through the decoder's work,
-which is stored with each descriptor.
+The figures are facts published by others; every record names its source. The Programs are command streams without their
+constants. The timing of a replay depends on the weight streams only through the decoder's work,
+which is stored with each Program.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from importlib import resources
 from msgspec import Struct
 
 from npu_model.program import Padding, Program
-from npu_model.program.text import parse_text
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
+from validation.fvp.references.stored import read_stored
 
 POINTS, SWEEPS, OPERATORS, WHOLE_RUNS = "fvp_points.csv", "fvp_sweeps.csv", "single_operators.csv", "fvp_whole_runs.csv"
 U65_POINTS, U85_POINTS, OLD_POINTS = "fvp_u65_points.csv", "fvp_u85_points.csv", "fvp_old_points.csv"
@@ -74,7 +74,7 @@ class WholeRun(Struct, frozen=True):
 
     @property
     def stream(self) -> str:
-        """The network and its strategy, as the name of its descriptor begins (:func:`stream_name`)."""
+        """The network and its strategy, as the name of its file begins (:func:`stream_name`)."""
         return f"{self.network}.{self.optimise.lower()}"
 
 
@@ -116,8 +116,8 @@ def _numbered(network: str, accelerator: str, number: int) -> str:
 
 
 def stream_name(network: str, accelerator: str, number: int = 0) -> str:
-    """Name of the descriptor of a measured Program; ``number`` counts those of one network."""
-    return f"{_numbered(network, accelerator, number)}.txt.gz"
+    """Name of the file of a measured Program; ``number`` counts those of one network."""
+    return f"{_numbered(network, accelerator, number)}.program.gz"
 
 
 def work_name(network: str, accelerator: str, number: int = 0) -> str:
@@ -240,14 +240,14 @@ def single_operators() -> tuple[SingleOperator, ...]:
     )
 
 
-def _stream_file(name: str) -> str:
-    return gzip.decompress((resources.files("validation.fvp.references") / "streams" / name).read_bytes()).decode()
+def _stream_file(name: str) -> bytes:
+    return (resources.files("validation.fvp.references") / "streams" / name).read_bytes()
 
 
 @cache
 def measured_program(network: str, accelerator: str, number: int = 0) -> Program:
     """The Program whose inference was measured, without its constants; one of those that :func:`points` or :func:`whole_runs` names."""
-    return parse_text(_stream_file(stream_name(network, accelerator, number)))
+    return read_stored(_stream_file(stream_name(network, accelerator, number)))
 
 
 @cache
@@ -256,7 +256,7 @@ def measured_work(network: str, accelerator: str, number: int = 0) -> StreamWork
     name = work_name(network, accelerator, number)
     if not (resources.files("validation.fvp.references") / "streams" / name).is_file():
         return {}
-    table = json.loads(_stream_file(name))
+    table = json.loads(gzip.decompress(_stream_file(name)))
     return {int(index): tuple(DecoderWork(tuple(bits), tuple(turns)) for bits, turns in cores) for index, cores in table.items()}
 
 
