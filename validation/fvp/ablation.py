@@ -1,7 +1,4 @@
-"""The effect of each mechanism of the timing model: measured inferences are replayed with one mechanism switched off.
-
-Run as ``python -m validation.fvp.ablation``.
-"""
+"""The effect of each mechanism of the timing model: measured inferences are replayed with one mechanism switched off."""
 
 from __future__ import annotations
 
@@ -11,13 +8,9 @@ from fractions import Fraction
 from msgspec import Struct
 
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
-from validation.fvp.references.records import ReferencePoint, WholeRun, points, u65_points, whole_runs
+from validation.fvp.references.records import ReferencePoint, WholeRun
 from validation.fvp.scorecard import quick_score_point, score_whole_run
 from validation.fvp.scores import ScoreSummary, mean_error, summarise, worst_error
-from validation.silicon.records import SiliconRun
-from validation.silicon.records import runs as silicon_runs
-from validation.silicon.scores import HOME, differences
-from validation.tables import Table, percent, share
 
 ABLATIONS: tuple[tuple[str, TimingParameters], ...] = (
     ("full model", DEFAULT_TIMING),
@@ -46,7 +39,7 @@ ABLATIONS: tuple[tuple[str, TimingParameters], ...] = (
     ("ports: one transaction a turn, not 8", TimingParameters(grant=1)),
     ("ports: no issue ahead of the data path", TimingParameters(lookahead=0)),
 )
-"""The mechanisms in the order of the table. Each entry is the model with one value changed."""
+"""The mechanisms. Each entry is the model with one value changed."""
 
 CANDIDATES: tuple[tuple[str, TimingParameters], ...] = (
     ("AO at 7/6 of Vela's table", TimingParameters(output_scale=Fraction(7, 6))),
@@ -60,8 +53,7 @@ CANDIDATES: tuple[tuple[str, TimingParameters], ...] = (
 class AblationScore(Struct, frozen=True):
     """Errors with one mechanism switched off; ``axi0_read`` is the worst error of the AXI0 read beats.
 
-    ``small_mean`` and ``small_worst`` belong to the class "small kernels, cascade", ``u65_mean`` and ``u65_worst`` to the Ethos-U65's,
-    ``silicon_mean`` and ``silicon_worst`` to the differences of cycles on silicon.
+    ``small_mean`` and ``small_worst`` belong to the class "small kernels, cascade".
     """
 
     name: str
@@ -70,69 +62,12 @@ class AblationScore(Struct, frozen=True):
     axi0_read: float
     small_mean: float
     small_worst: float
-    u65_mean: float
-    u65_worst: float
-    silicon_mean: float = 0.0
-    silicon_worst: float = 0.0
 
 
-PACES = tuple(HOME + Fraction(halves, 2) for halves in range(-3, 10))
-"""Cycles of a word in silicon's unknown memory: a changed model may choose from 8.2 to 14.2, which includes the full model's value."""
-
-
-def silicon_errors(timing: TimingParameters, measured: Sequence[SiliconRun]) -> tuple[float, float]:
-    """Mean and worst error of the differences of cycles, with the copy's memory that gives the least mean; 0 without runs."""
-    tried = [[found.error for found in differences(pace, timing, tuple(measured))] for pace in (PACES if measured else ())]
-    errors = min(tried, key=mean_error, default=[])
-    return mean_error(errors), worst_error(errors)
-
-
-def ablate(
-    name: str,
-    timing: TimingParameters,
-    measured: Sequence[ReferencePoint],
-    runs: Sequence[WholeRun] = (),
-    u65: Sequence[ReferencePoint] = (),
-    silicon: Sequence[SiliconRun] = (),
-) -> AblationScore:
-    """Replay ``measured``, ``runs``, the Ethos-U65's ``u65`` and ``silicon``'s kernels with the model changed to ``timing``.
-
-    InputError if there are runs of silicon and Vela's API is not installed.
-    """
+def ablate(name: str, timing: TimingParameters, measured: Sequence[ReferencePoint], runs: Sequence[WholeRun] = ()) -> AblationScore:
+    """Replay ``measured`` and ``runs`` with the model changed to ``timing``."""
     scores = [quick_score_point(point, timing) for point in measured]
     reads = [beats.error for score in scores for beats in score.beats if beats.port == "AXI0_RD"]
     small = [score_whole_run(run, timing).error for run in runs]
     on, off = (summarise(scores, adapters=adapters) for adapters in (True, False))
-    wide = [quick_score_point(point, timing).error for point in u65]
-    classes = mean_error(small), worst_error(small), mean_error(wide), worst_error(wide), *silicon_errors(timing, silicon)
-    return AblationScore(name, on, off, max(reads, key=abs, default=0.0), *classes)
-
-
-def render(title: str, scores: Sequence[AblationScore]) -> Table:
-    """A table of the decision record."""
-    rows = tuple(
-        (
-            s.name,
-            *(share(s.on.mean), percent(s.on.worst)),
-            *(share(s.off.mean), percent(s.off.worst)),
-            *(share(s.small_mean), percent(s.small_worst)),
-            *(share(s.u65_mean), percent(s.u65_worst)),
-            *(share(s.silicon_mean), percent(s.silicon_worst)),
-            percent(s.axi0_read),
-        )
-        for s in scores
-    )
-    classes = ("mean, adapters on", "mean, adapters off", "mean, small kernels", "mean, Ethos-U65", "mean, silicon")
-    headers = ("changed", *(text for name in classes for text in (name, "worst")), "AXI0 reads, worst")
-    return Table(title, headers, rows)
-
-
-def main() -> None:
-    """Measure and print both tables; about three minutes on one core."""
-    for title, changes in (("Ablation: errors of NPU ACTIVE", ABLATIONS), ("Candidates: errors of NPU ACTIVE", CANDIDATES)):
-        table = render(title, [ablate(name, timing, points(), whole_runs(), u65_points(), silicon_runs()) for name, timing in changes])
-        print(table.markdown())  # noqa: T201  # this script exists to print the tables
-
-
-if __name__ == "__main__":
-    main()
+    return AblationScore(name, on, off, max(reads, key=abs, default=0.0), mean_error(small), worst_error(small))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -11,12 +11,15 @@ from validation.fvp.ablation import ABLATIONS
 from validation.fvp.references.records import points, u65_points, whole_runs
 from validation.fvp.scorecard import quick_score_point, score_whole_run
 from validation.fvp.scores import mean_error
-from validation.fvp.u65_rules import RULES, RuleScore, bearers, without
+from validation.fvp.u65_rules import RULES, RuleScore, without
 from validation.fvp.u85_rules import without_each
 from validation.tables import Table
 
 NOTICEABLE = 0.001
 """Growth of a network's mean absolute error that counts as support for a rule: a tenth of a percentage point."""
+
+FEWER_POINTS = 0.003
+"""The same for the U65 and the U85, whose networks have fewer points."""
 
 _NOTE = (
     "A network bears a rule if its mean absolute error grows by 0.1 points or more without the rule (U65 and U85: by 0.3 points). It "
@@ -48,28 +51,27 @@ def network_errors(timing: TimingParameters) -> dict[str, float]:
     return {network: mean_error(found) for network, found in errors.items()}
 
 
+def _bearers(name: str, full: Mapping[str, float], less: Mapping[str, float], noticeable: float) -> Bearers:
+    """The networks whose error grows without a rule, and those whose error shrinks."""
+    bear = tuple(network for network in full if less[network] - full[network] >= noticeable)
+    against = tuple(network for network in full if full[network] - less[network] >= noticeable)
+    return Bearers(name, bear, against)
+
+
 def u55_bearers(changes: Sequence[tuple[str, TimingParameters]] = ABLATIONS[1:]) -> tuple[Bearers, ...]:
-    """Every ablation of the decision record, or some ``changes``, network by network."""
-    full, found = network_errors(DEFAULT_TIMING), []
-    for name, timing in changes:
-        less = network_errors(timing)
-        bear = tuple(network for network in full if less[network] - full[network] >= NOTICEABLE)
-        against = tuple(network for network in full if full[network] - less[network] >= NOTICEABLE)
-        found.append(Bearers(name, bear, against))
-    return tuple(found)
+    """Every ablation, or some ``changes``, network by network."""
+    full = network_errors(DEFAULT_TIMING)
+    return tuple(_bearers(name, full, network_errors(timing), NOTICEABLE) for name, timing in changes)
+
+
+def _named(family: str, scores: Sequence[RuleScore]) -> tuple[Bearers, ...]:
+    full = scores[0].by_network
+    return tuple(_bearers(f"{family}: {score.name}", full, score.by_network, FEWER_POINTS) for score in scores[1:])
 
 
 def u65_bearers() -> tuple[Bearers, ...]:
     """Every rule of the U65 alone."""
     return _named("U65", [without(name, access, DEFAULT_TIMING, u65_points()) for name, access in RULES])
-
-
-def _named(family: str, scores: Sequence[RuleScore]) -> tuple[Bearers, ...]:
-    found = []
-    for score in scores[1:]:
-        bear, _, against = bearers(scores[0], score).partition("; against: ")
-        found.append(Bearers(f"{family}: {score.name}", tuple(filter(None, bear.split(", "))), tuple(filter(None, against.split(", ")))))
-    return tuple(found)
 
 
 def u85_bearers() -> tuple[Bearers, ...]:

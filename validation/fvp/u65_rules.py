@@ -1,7 +1,4 @@
-"""The worth of each rule that holds for the Ethos-U65 alone: its measured inferences replayed without one of them, network by network.
-
-Run as ``python -m validation.fvp.u65_rules``.
-"""
+"""The rules that hold for the Ethos-U65 alone: its measured inferences replayed without one of them."""
 
 from __future__ import annotations
 
@@ -11,11 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator, accelerator
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from validation.fvp.references.records import ReferencePoint, u65_points
+from npu_model.timing import TimingParameters
+from validation.fvp.references.records import ReferencePoint
 from validation.fvp.scorecard import quick_score_point
-from validation.fvp.scores import mean_error, worst_error
-from validation.tables import Table, percent, share
+from validation.fvp.scores import mean_error
 
 RULES: tuple[tuple[str, dict[str, object]], ...] = (
     ("all rules", {}),
@@ -41,9 +37,6 @@ SHARED: tuple[tuple[str, TimingParameters], ...] = (
 )
 """Rules of both families, as far as the U65's points see them."""
 
-NOTICEABLE = 0.003
-"""Change of a network's mean absolute error from which on it bears a rule (or speaks against it)."""
-
 
 class RuleScore(Struct, frozen=True):
     """Errors of every point without one rule, in the order of the points."""
@@ -51,6 +44,11 @@ class RuleScore(Struct, frozen=True):
     name: str
     points: tuple[ReferencePoint, ...]
     errors: tuple[float, ...]
+
+    @property
+    def by_network(self) -> dict[str, float]:
+        """The mean absolute error of each network."""
+        return {name: mean_error(self.of(network=name)) for name in dict.fromkeys(point.network for point in self.points)}
 
     def of(self, *, network: str | None = None, adapters: bool | None = None) -> list[float]:
         """The errors of a network, of the points with the adapters on or off, or of all."""
@@ -73,40 +71,3 @@ def without(name: str, changes: dict[str, object], timing: TimingParameters, mea
     """Replay the points with these fields of the access, or of the MAC array, changed."""
     errors = [quick_score_point(point, timing, changed_device(point.accelerator, changes)).error for point in measured]
     return RuleScore(name, tuple(measured), tuple(errors))
-
-
-def bearers(full: RuleScore, less: RuleScore) -> str:
-    """The networks whose mean absolute error grows without a rule, and those whose shrinks."""
-    networks = dict.fromkeys(point.network for point in full.points)
-    change = {name: mean_error(less.of(network=name)) - mean_error(full.of(network=name)) for name in networks}
-    bear = [name for name in networks if change[name] >= NOTICEABLE]
-    against = [name for name in networks if change[name] <= -NOTICEABLE]
-    return ", ".join(bear) + (f"; against: {', '.join(against)}" if against else "")
-
-
-def table(scores: Sequence[RuleScore], title: str = "The Ethos-U65 without a rule") -> Table:
-    """Means and worst errors of each row, and the networks that bear the rule that it is without."""
-    rows = tuple(
-        (
-            score.name,
-            *(
-                cell
-                for on in (True, False)
-                for cell in (share(mean_error(score.of(adapters=on))), percent(worst_error(score.of(adapters=on))))
-            ),
-            bearers(scores[0], score),
-        )
-        for score in scores
-    )
-    return Table(title, ("changed", "mean, on", "worst", "mean, off", "worst", "borne by"), rows)
-
-
-def main() -> None:
-    """Measure and print the table; a few seconds."""
-    scores = [without(name, access, DEFAULT_TIMING, u65_points()) for name, access in RULES]
-    scores += [without(name, {}, timing, u65_points()) for name, timing in SHARED]
-    print(table(scores).markdown())  # noqa: T201  # this script exists to print the table
-
-
-if __name__ == "__main__":
-    main()

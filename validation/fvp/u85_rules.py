@@ -1,6 +1,6 @@
 """The rules of time of the Ethos-U85 that the published inferences decide, each with the points without it.
 
-The rules are also chosen by some of the points. Run as ``python -m validation.fvp.u85_rules``.
+The rules are also chosen by some of the points.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from npu_model.timing import DEFAULT_TIMING
 from validation.fvp.references.records import ReferencePoint, measured_program, u85_points
 from validation.fvp.scorecard import quick_score_point
 from validation.fvp.scores import mean_error
-from validation.fvp.u65_rules import RuleScore, changed_device, table, without
+from validation.fvp.u65_rules import RuleScore, changed_device, without
 
 RULES: tuple[tuple[str, dict[str, object]], ...] = (
     ("all rules", {}),
@@ -109,18 +109,3 @@ def refitted(measured: Sequence[ReferencePoint]) -> RuleScore:
 def without_each() -> list[RuleScore]:
     """The points with all rules, and without each."""
     return [without(name, changes, DEFAULT_TIMING, u85_points()) for name, changes in RULES]
-
-
-def main() -> None:
-    """Measure and print the table, and each network's choice."""
-    print(table(without_each(), "The Ethos-U85 without a rule").markdown())  # noqa: T201  # this script exists to print the table
-    for network in dict.fromkeys(point.network for point in u85_points()):
-        print(network, chosen([point for point in u85_points() if point.network != network], NEUTRAL))  # noqa: T201
-    score = refitted(u85_points())
-    for point, error in zip(score.points, score.errors, strict=True):
-        print(point.network, point.accelerator, f"{error:+.1%}")  # noqa: T201
-    print(f"{mean_error(score.errors):.2%}")  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()
