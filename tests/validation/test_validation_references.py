@@ -1,25 +1,37 @@
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
 from pathlib import Path
 
-import pytest
+from msgspec.structs import astuple
 from reference_data import shared_data
 
 from npu_model.accelerator import accelerator, accelerator_names
 from npu_model.compiled.network import read_compiled
-from npu_model.errors import InputError
 from npu_model.program import KernelOperation
 from npu_model.program.check import check_program
-from validation.fvp.references import build
-from validation.fvp.references.build import reference_files
-from validation.fvp.references.records import measured_program, points, single_operators, stream_name, sweeps
-from validation.fvp.references.stored import stored
+from validation.fvp import references
+from validation.fvp.references.records import (
+    MeasuredBeats,
+    ReferencePoint,
+    WholeRun,
+    measured_parts,
+    measured_program,
+    old_points,
+    points,
+    single_operators,
+    sweeps,
+    u65_points,
+    u85_points,
+    whole_runs,
+)
+from validation.fvp.references.stored import read_stored_work, stored, stored_work
 from validation.fvp.scores import TOTAL_GRID, TOTAL_OVERHEAD
 from validation.fvp.single import single_program
 
-PACKAGE = Path(build.__file__).parent
+PACKAGE = Path(references.__file__).parent
 
 
 def test_three_networks_were_measured_on_four_configurations_with_adapters_on_and_off() -> None:
@@ -74,49 +86,69 @@ def test_the_package_data_stay_under_190_kilobytes() -> None:
     assert sum(path.stat().st_size for path in PACKAGE.rglob("*") if path.suffix in (".csv", ".gz")) < 190_000
 
 
+_FILES = (
+    *("u55_calibration", "u55_small_kernels", "u65_calibration", "u65_off", "u65_vww4"),
+    *("u85_calibration", "u85_ad", "u55_old_cores"),
+)
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((shared_data() / "fvp" / f"{name}.csv").read_text(encoding="utf-8").splitlines()))
+
+
+def published() -> dict[tuple[str, str], list[dict[str, str]]]:
+    """The published rows by their stream's digest and their adapters."""
+    found: dict[tuple[str, str], list[dict[str, str]]] = {}
+    data = shared_data() / "fvp"
+    for name in _FILES:
+        for row in rows_of(name):
+            digest = hashlib.sha256((data / row["stream"]).read_bytes()).hexdigest()
+            assert row.get("stream_sha256", digest) == digest
+            found.setdefault((digest, row["timing_adapters"]), []).append(row)
+    return found
+
+
+def counted(row: dict[str, str], *names: str) -> tuple[int | None, ...]:
+    return tuple(int(row[name]) if row.get(name) else None for name in names)
+
+
+def test_the_figures_of_the_package_are_the_published_ones() -> None:
+    rows = published()
+    every: list[ReferencePoint | WholeRun] = [*points(), *u65_points(), *u85_points(), *old_points(), *whole_runs()]
+    for point in every:
+        adapters = "on" if getattr(point, "adapters", True) else "off"
+        (row,) = rows.pop((point.stream_sha256, adapters))
+        assert (getattr(point, "active", None), point.total) == counted(row, "npu_active_cycles", "npu_total_cycles")
+        beats = point.beats or MeasuredBeats(None, None, None)  # type: ignore[arg-type]  # as a row without beats has them
+        ports = ("sram_rd", "sram_wr", "ext_rd", "ext_wr") if "u85" in point.accelerator else ("axi0_rd", "axi0_wr", "axi1_rd", "axi1_wr")
+        assert astuple(beats) == counted(row, *(f"{port}_beats" for port in ports))
+    assert not rows
+
+
+def test_the_sweeps_and_the_single_operators_of_the_package_are_the_published_ones() -> None:
+    assert [sweep.total for sweep in sweeps()][:10] == [int(row["npu_total_cycles"]) for row in rows_of("u55_memory_sweeps")]
+    active = {(int(row["npu_total_cycles"]), int(row["npu_active_cycles"] or 0) or None) for row in rows_of("sweeps_active")}
+    assert {(sweep.total, sweep.active) for sweep in sweeps() if sweep.active or "u65" in sweep.accelerator} == active
+    assert [single.cycles for single in single_operators()] == [int(row["cycles"]) for row in rows_of("single_operators")]
+
+
 def test_the_stored_programs_are_the_decoded_streams_that_were_measured() -> None:
-    files = sorted((shared_data() / "fvp" / "streams").glob("*.tflite"))
-    by_digest = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in files}
-    assert len(by_digest) == 12
-    for point in points():
-        (program,) = read_compiled(by_digest[point.stream_sha256].read_bytes()).programs
-        stored = measured_program(point.network, point.accelerator)
-        assert stored.operations == program.operations
-        assert stored.words == program.words
-        assert [(r.index, r.role, r.size) for r in stored.regions] == [(r.index, r.role, r.size) for r in program.regions]
-
-
-def test_the_package_data_are_what_the_records_give_today() -> None:
-    for name, content in reference_files(shared_data() / "fvp").items():
-        stored = (PACKAGE / name).read_bytes()
-        # Compressed bytes may differ between versions of zlib; what they hold may not.
-        assert (gzip.decompress(stored) == gzip.decompress(content)) if name.endswith(".gz") else (stored == content)
+    for (digest, _), (row,) in published().items():
+        every: list[tuple[ReferencePoint | WholeRun, str]] = [
+            (point, point.network) for point in (*points(), *u65_points(), *u85_points(), *old_points())
+        ]
+        every += [(run, run.stream) for run in whole_runs()]
+        names = {(network, point.accelerator) for point, network in every if point.stream_sha256 == digest}
+        (name,) = names
+        programs = read_compiled((shared_data() / "fvp" / row["stream"]).read_bytes()).programs
+        parts = measured_parts(*name)
+        assert [gzip.decompress(stored(program)) for program, _ in parts] == [gzip.decompress(stored(program)) for program in programs]
+        works = [work for _, work in parts if work]
+        assert works in ([], [read_stored_work(stored_work(program)) for program in programs])
+        assert bool(works) is not ("u85" in row["accelerator"])
 
 
 def test_a_stored_program_has_no_time_stamp() -> None:
     packed = stored(measured_program("rnnoise_INT8", "ethos-u55-32"))
     assert packed[4:8] == bytes(4)
     assert packed == stored(measured_program("rnnoise_INT8", "ethos-u55-32"))
-
-
-def test_a_stream_that_is_not_the_measured_one_is_refused(tmp_path: Path) -> None:
-    data = shared_data() / "fvp"
-    for folder in ("streams", "old_cores"):
-        (tmp_path / folder).mkdir()
-    for path in (*data.glob("*.csv"), *data.glob("streams/*"), *data.glob("old_cores/*")):
-        (tmp_path / path.relative_to(data)).write_bytes(path.read_bytes())
-    next(iter(sorted((tmp_path / "streams").iterdir()))).write_bytes(b"something else")
-    with pytest.raises(InputError, match=r"has the SHA-256 .* was measured: restore"):
-        reference_files(tmp_path)
-
-
-def test_a_missing_record_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^u55_calibration.csv cannot be read \(No such file or directory\): give the folder"):
-        reference_files(tmp_path)
-
-
-def test_a_rebuild_writes_every_file_of_the_package(tmp_path: Path) -> None:
-    build.main(["--data", str(shared_data() / "fvp"), "--output", str(tmp_path)])
-    written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    assert written == {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*") if path.suffix in (".csv", ".gz")}
-    assert f"streams/{stream_name('rnnoise_INT8', 'ethos-u55-32')}" in written

@@ -3,23 +3,26 @@
 The figures are facts published by others; every record names its source. The Programs are command streams without their
 constants. The timing of a replay depends on the weight streams only through the decoder's work,
 which is stored with each Program.
+
+A new point is a row of a file, the Program of its stream (:func:`validation.fvp.references.stored.stored`) and the decoder's work
+(:func:`validation.fvp.references.stored.stored_work`).
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
-import json
 from functools import cache
 from importlib import resources
+from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from npu_model.program import Padding, Program
 from npu_model.shapes import Shape3D
-from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
-from validation.fvp.references.stored import read_stored
+from validation.fvp.references.stored import read_stored, read_stored_work
+
+T = TypeVar("T", bound=Struct)
 
 POINTS, SWEEPS, OPERATORS, WHOLE_RUNS = "fvp_points.csv", "fvp_sweeps.csv", "single_operators.csv", "fvp_whole_runs.csv"
 U65_POINTS, U85_POINTS, OLD_POINTS = "fvp_u65_points.csv", "fvp_u85_points.csv", "fvp_old_points.csv"
@@ -130,85 +133,50 @@ def _rows(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def _beats(row: dict[str, str]) -> MeasuredBeats | None:
-    keys = ("axi0_read_beats", "axi0_write_beats", "axi1_read_beats", "axi1_write_beats")
-    counts = [row[key] for key in keys if key in row]
-    return MeasuredBeats(*map(int, counts)) if all(counts) else None
-
-
-def _point(row: dict[str, str]) -> ReferencePoint:
-    return ReferencePoint(
-        network=row["network"],
-        accelerator=row["accelerator"],
-        adapters=row["adapters"] == "on",
-        active=int(row["npu_active"]),
-        total=int(row["npu_total"]),
-        beats=_beats(row),
-        vela_cycles=int(row["vela_cycles"]),
-        stream_sha256=row["stream_sha256"],
-        platform=row["platform"],
-        source=row["source"],
-    )
+def _records(name: str, kind: type[T]) -> tuple[T, ...]:
+    """The rows of a file, whose columns are fields. A cell is empty if its figure was not published."""
+    found = []
+    for row in _rows(name):
+        known = {column: cell for column, cell in row.items() if cell}
+        beats = {field: known[field] for field in MeasuredBeats.__struct_fields__ if field in known}
+        found.append(convert(known | {"beats": beats or None}, kind, strict=False))
+    return tuple(found)
 
 
 @cache
 def points() -> tuple[ReferencePoint, ...]:
     """The measured inferences, adapters on first, by network and MACs."""
-    return tuple(_point(row) for row in _rows(POINTS))
+    return _records(POINTS, ReferencePoint)
 
 
 @cache
 def u65_points() -> tuple[ReferencePoint, ...]:
     """The measured inferences of the Ethos-U65, adapters on (profile ``u65_high_end``) first, by network and MACs."""
-    return tuple(_point(row) for row in _rows(U65_POINTS))
+    return _records(U65_POINTS, ReferencePoint)
 
 
 @cache
 def u85_points() -> tuple[ReferencePoint, ...]:
     """The measured inferences of the Ethos-U85, adapters on, by network and MACs."""
-    return tuple(_point(row) for row in _rows(U85_POINTS))
+    return _records(U85_POINTS, ReferencePoint)
 
 
 @cache
 def old_points() -> tuple[ReferencePoint, ...]:
     """Inferences of Arm's own documentation, adapters on: streams of older Velas on an FVP of 2021 or 2022, by network."""
-    return tuple(_point(row) for row in _rows(OLD_POINTS))
+    return _records(OLD_POINTS, ReferencePoint)
 
 
 @cache
 def whole_runs() -> tuple[WholeRun, ...]:
     """The runs of small kernels and of a cascade."""
-    return tuple(
-        WholeRun(
-            network=row["network"],
-            accelerator=row["accelerator"],
-            optimise=row["optimise"],
-            total=int(row["npu_total"]),
-            beats=_beats(row),
-            stream_sha256=row["stream_sha256"],
-            source=row["source"],
-        )
-        for row in _rows(WHOLE_RUNS)
-    )
+    return _records(WHOLE_RUNS, WholeRun)
 
 
 @cache
 def sweeps() -> tuple[Sweep, ...]:
     """The sweeps of the timing adapters' settings."""
-    return tuple(
-        Sweep(
-            network=row["network"],
-            accelerator=row["accelerator"],
-            knob=row["knob"],
-            sram_cap=int(row["sram_cap"]),
-            ext_latency=int(row["ext_latency"]),
-            ext_cap=int(row["ext_cap"]),
-            total=int(row["npu_total"]),
-            source=row["source"],
-            active=int(row["npu_active"]) if row["npu_active"] else None,
-        )
-        for row in _rows(SWEEPS)
-    )
+    return _records(SWEEPS, Sweep)
 
 
 def _extents(text: str) -> tuple[int, ...]:
@@ -226,7 +194,7 @@ def single_operators() -> tuple[SingleOperator, ...]:
     return tuple(
         SingleOperator(
             accelerator=row["accelerator"],
-            depthwise=row["operator"] == "depthwise",
+            depthwise=row["depthwise"] == "true",
             kernel=_pair(row["kernel"]),
             stride=_pair(row["stride"]),
             padding=Padding(*_extents(row["padding"])),
@@ -256,8 +224,7 @@ def measured_work(network: str, accelerator: str, number: int = 0) -> StreamWork
     name = work_name(network, accelerator, number)
     if not (resources.files("validation.fvp.references") / "streams" / name).is_file():
         return {}
-    table = json.loads(gzip.decompress(_stream_file(name)))
-    return {int(index): tuple(DecoderWork(tuple(bits), tuple(turns)) for bits, turns in cores) for index, cores in table.items()}
+    return read_stored_work(_stream_file(name))
 
 
 def measured_parts(network: str, accelerator: str) -> tuple[tuple[Program, StreamWork], ...]:
