@@ -98,11 +98,11 @@ def _bytes_map(size: int, rows: int) -> FeatureMap | None:
     return FeatureMap(ARENA, shape, _BYTE, Layout.NHWC, Tiles.single(shape, 0), Strides(unit * together, ALIGNMENT, 1))
 
 
-def _copying(bytes_map: FeatureMap, device: Accelerator) -> KernelOperation:
-    """The kernel that copies the bytes of a transfer, in the smallest block."""
-    activation = Activation(ActivationKind.NONE, _BYTE.minimum, _BYTE.maximum)
+def _copying(feature_map: FeatureMap, device: Accelerator) -> KernelOperation:
+    """The kernel that copies a map, such as the bytes of a transfer, in the smallest block."""
+    activation = Activation(ActivationKind.NONE, feature_map.dtype.minimum, feature_map.dtype.maximum)
     block = device.ofm_ublock
-    operation = KernelOperation(OperationKind.POOL, bytes_map, bytes_map, block, Shram(0, 0), activation, pool=PoolKind.MAX)
+    operation = KernelOperation(OperationKind.POOL, feature_map, feature_map, block, Shram(0, 0), activation, pool=PoolKind.MAX)
     shram = shram_partition(BlockQuery.of(operation), block, device)
     assert shram is not None  # noqa: S101  # the smallest block of a copy fits into any shared buffer
     return replace(operation, shram=shram)
@@ -157,6 +157,41 @@ def carried(before: Carried, cut: CarriedCut, device: Accelerator, ahead: int = 
             made[part.name] = [*brings, *(_on(one, tensor, back) if one is part else one for one in own)]
     brought = {**before.brought, back: cut.tensor}
     return Carried(network.with_parts(made, tensors), outside, brought, moved, (*before.cuts, cut), ahead)
+
+
+def _whole_map(part: Part, tensor: str, size: int) -> FeatureMap | None:
+    """The map by which a kernel reads every byte of a tensor; None if it reads some of them, or by several maps."""
+    kernel = part.payload
+    assert isinstance(kernel, EthosuPart)  # noqa: S101  # movable tensors are used by kernels alone
+    maps = [one for name, one in kernel.maps if name == tensor]
+    if len(maps) != 1 or maps[0].layout is not Layout.NHWC or maps[0].base or maps[0].dtype.bits > _BYTE.bits:
+        return None
+    shape = maps[0].shape
+    return maps[0] if shape.height * shape.width * shape.depth == size else None
+
+
+def read_once(before: Carried, tensor: str, device: Accelerator) -> Carried | None:
+    """``before`` with an input outside that several kernels read: it is brought into the arena once, and all of them read it there.
+
+    A transfer brings it, or a kernel if its rows do not begin at multiples of 16. None if one kernel reads it, or by another map.
+    """
+    graph = before.network.graph
+    readers, size = graph.consumers(tensor), graph.tensor(tensor).size
+    if len(readers) < 2:  # a single kernel reads it once anyway
+        return None
+    made = carried(before, CarriedCut(tensor, readers[0].name), device)
+    if made is not None:
+        return made
+    whole = _whole_map(readers[0], tensor, size)
+    if whole is None:
+        return None
+    inside = f"{tensor}/inside"
+    copy = EthosuPart(_copying(whole, device), tensor, inside, layer=_layer(readers[0]))
+    parts = {part.name: [_on(part, tensor, inside)] for part in readers}
+    parts[readers[0].name].insert(0, Part(f"{inside}/back", (tensor,), (inside,), copy))
+    tensors = (*graph.tensors, replace(graph.tensor(tensor), name=inside, kind=TensorKind.INTERMEDIATE))
+    brought, moved = {**before.brought, inside: tensor}, before.moved + size
+    return replace(before, network=before.network.with_parts(parts, tensors), brought=brought, moved=moved)
 
 
 def taken(before: Carried, tensor: str, device: Accelerator, ahead: int = 0) -> Carried | None:

@@ -12,12 +12,14 @@ from functools import cache
 from msgspec.structs import replace
 
 from cascader.ethosu.forms.planned import planned_limit
+from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.homes import with_homes
-from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.network.wanted_homes import Outer, Wanted
 from cascader.ethosu.spill.alone import Alone, GroupsAlone
-from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, is_dense, movable
+from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, is_dense, movable, read_once
+from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.plans import PlanOptions
 from npu_model.accelerator import Accelerator
 
@@ -132,17 +134,39 @@ class Spiller:
             made = fewer if fewer is not None and self.planned(fewer) <= target else made
         return made
 
-    def left(self, target: int) -> Network | None:
+    def left(self, target: int, *, weighed: bool = False) -> Network | None:
         """A network with tensors in the outer memory, where kernels read and write them, so that its plans fit ``target`` bytes.
 
         First all tensors that may leave the arena leave it. Then tensors come back, the largest first, as long as the plans still fit.
+        With ``weighed`` no tensor comes back whose stripes would read more weights again, and inputs are read once (:func:`read_once`).
         None if the plans fit with all tensors in the arena, or with none of these.
         """
-        sizes = {name: self._start.network.graph.tensor(name).size for name in sorted(movable(self._start.network))}
-        made = replace(self._start, outside={**self._start.outside, **{name: name for name in sizes}})
-        if self.planned(self._start) <= target or self.planned(made) > target:
+        start = self._start
+        sizes = {name: start.network.graph.tensor(name).size for name in sorted(movable(start.network))}
+        if self.planned(start) <= target:
             return None
+        made = replace(start, outside={**start.outside, **{name: name for name in sizes}})
+        if self.planned(made) > target:
+            return None
+        for name in self._inputs() if weighed else ():
+            once = read_once(made, name, self._device)
+            made = once if once is not None and self.planned(once) <= target else made
         for tensor in sorted(sizes, key=lambda name: (-sizes[name], name)):
+            if weighed and self._reads_weights_again(tensor, target):
+                continue
             fewer = replace(made, outside={name: home for name, home in made.outside.items() if name != tensor})
             made = fewer if self.planned(fewer) <= target else made
         return self.placed(made)
+
+    def _inputs(self) -> list[str]:
+        """The inputs outside that only kernels read."""
+        network, outside = self._start.network, self._start.outside
+        return [name for name in sorted(movable(network, outside)) if network.graph.tensor(name).kind is TensorKind.INPUT]
+
+    def _reads_weights_again(self, tensor: str, target: int) -> bool:
+        """Whether stripes of a tensor within ``target`` bytes read more weights again than its kernels move bytes of it outside."""
+        graph, size = self._start.network.graph, self._start.network.graph.tensor(tensor).size
+        users = [part.payload for part in (*graph.producers(tensor), *graph.consumers(tensor))]
+        weights = sum(staged_bytes(user.operation) for user in users if isinstance(user, EthosuPart))
+        again = -(-size // target) - 1
+        return weights * again > 2 * size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import product
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -96,13 +97,13 @@ def left_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spills
     """
     if spills.budget is None or spills.smallest:
         return ()
-    found = dict[tuple[int, tuple[str, ...]], Network]()
+    found = dict[tuple[int, int, tuple[str, ...]], Network]()
     for number, form in enumerate(forms):
         if form.recomputed_macs:
             continue
         spiller = Spiller(form, homes, spills.outer, device)
-        for part in _LEFT:
-            left = spiller.left(int(spills.budget * part))
+        for part, weighed in product(_LEFT, (False, True)):
+            left = spiller.left(int(spills.budget * part), weighed=weighed)
             if left is not None:
-                found.setdefault((number, tuple(home.tensor for home in left.homes)), left)
+                found.setdefault((number, len(left.graph.parts), tuple(home.tensor for home in left.homes)), left)
     return tuple(found.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from cascades import expected, outputs, smallest
 from hypothesis import given, settings
@@ -15,20 +16,23 @@ from cascader.allocate.moving import allocate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import on_ports
-from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.network.wanted_homes import Outer
+from cascader.ethosu.network.wanted_homes import Outer, Wanted
 from cascader.ethosu.schedule.file import from_json, to_json
-from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, movable
+from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, movable, read_once
 from cascader.ethosu.spill.choice import Spiller
 from cascader.ethosu.verify.check import check_schedule
+from cascader.frontends.vela import import_network
 from cascader.plan.buffers import buffers
 from cascader.plan.depth_first import DepthFirstScheduler, Group, group_table, stripe_jobs
 from npu_model.accelerator import accelerator
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import DmaOperation
 from sim import counted_network, replay_network
+from sim.functional import run
 from sim.hazards import network_hazards
+from validation.builder import NetworkBuilder
 
 SYSTEM = profile("u55_high_end").memory_system()
 DEVICE = accelerator(DEFAULT)
@@ -119,6 +123,39 @@ def test_transfers_that_run_ahead_have_rows_more(ahead: int) -> None:
     plain = next(part for part in row_graph(before).parts if part.name == cut.reader)
     needs = next(needs for tensor, needs in reader.inputs if tensor == back)
     assert needs.taps == plain.inputs[0][1].taps + ahead
+
+
+def two_readers(width: int) -> Network:
+    net = NetworkBuilder("two")
+    image = net.input((1, 9, width, 3), "image")
+    return import_network(net.finish([net.conv2d(image, 8), net.conv2d(image, 4, (1, 1))]), DEFAULT)
+
+
+@pytest.mark.parametrize(("width", "is_transfer"), [(16, True), (7, False)])
+def test_an_input_outside_is_brought_once_for_all_readers(width: int, *, is_transfer: bool) -> None:
+    """A row of 21 bytes begins at no multiple of 16, so that a kernel copies it."""
+    before = two_readers(width)
+    (port,) = before.inputs
+    once = read_once(Carried(before, {port.tensor: port.tensor}), port.tensor, DEVICE)
+    assert once is not None
+    form = Spiller(before, (Wanted(port.tensor, "ext", 1),), OUTER, DEVICE).placed(once)
+    (reader,) = form.graph.consumers(port.tensor)
+    assert isinstance(reader.payload, EthosuPart)
+    assert reader.payload.transfer == is_transfer
+    made = smallest(form, on_ports(SYSTEM, form.homes))
+    check_schedule(made)
+    lowered, plain = lower(made), lower(smallest(before, SYSTEM))
+    assert not network_hazards(lowered)
+    image = np.random.default_rng(3).integers(-128, 128, (1, 9, width, 3)).astype(np.int8)
+    one, other = (list(run(program, [image]).values()) for program in (lowered, plain))
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    assert counted_network(lowered, on_ports(SYSTEM, form.homes)).cycles == replay_network(lowered, on_ports(SYSTEM, form.homes)).cycles
+
+
+def test_an_input_with_one_reader_is_read_where_it_is() -> None:
+    before = network("tiny_conv")
+    (port,) = before.inputs
+    assert read_once(Carried(before, {port.tensor: port.tensor}), port.tensor, DEVICE) is None
 
 
 def test_a_spilled_network_is_searched_as_any_other() -> None:

@@ -183,6 +183,33 @@ def test_tensors_are_left_outside_until_plans_fit_and_each_that_came_back_fits_t
             assert one.planned(back) > target
 
 
+def heavy_end() -> Network:
+    """Light layers on a large map, and layers with many weights on a small one."""
+    net = NetworkBuilder("heavy")
+    x = net.conv2d(net.input((1, 32, 32, 3), "image"), 32, (1, 1))
+    x = net.conv2d(net.conv2d(x, 32, (1, 1)), 64, strides=(2, 2))
+    for channels in (96, 96, 16):
+        x = net.conv2d(x, channels)
+    return import_network(net.finish([x]), DEFAULT)
+
+
+def test_a_tensor_whose_stripes_would_read_weights_again_stays_outside() -> None:
+    form = heavy_end()
+    one = Spiller(form, ENDS, OUTER, DEVICE)
+    target = planned_limit(one.placed(one._start)) // 4
+    plain, weighed = one.left(target), one.left(target, weighed=True)
+    assert plain is not None
+    assert weighed is not None
+    outside = [{home.tensor for home in made.homes} for made in (plain, weighed)]
+    assert planned_limit(weighed) <= target
+    stays = {name for name in movable(form) if one._reads_weights_again(name, target)}
+    assert stays
+    assert not stays <= outside[0]
+    assert stays <= outside[1]
+    # The map of the light layer is the larger one, and its kernels have few weights.
+    assert max(movable(form), key=lambda name: form.graph.tensor(name).size) not in stays
+
+
 def test_the_order_in_which_a_set_lists_tensors_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     names = sorted(movable(known("far_skip")))
     found = []
