@@ -35,6 +35,7 @@ from npu_model.program.check import check_program
 from npu_model.program.region_numbers import ARENA, FIRST_HOME
 from npu_model.shapes import round_up
 from npu_model.tflite.macs import operator_macs
+from npu_model.tflite.micro_kernels import WITH_OPTIONS, KernelBytes, kernel_bytes
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 from npu_model.tflite.record_reader import RecordReader
 from npu_model.tflite.records import ModelRecord
@@ -78,7 +79,8 @@ class CpuOperator(Noted, frozen=True):
 
     A state outside the arena does not count, because the runtime keeps it elsewhere. ``reason`` says why it is on the CPU, if a compiler
     was asked; a compiled file does not hold it. ``resource`` is the name of the resource variable that it reads or assigns, "" for other
-    operators. ``macs`` is its multiply-accumulates, which the bindings do not show.
+    operators. ``macs`` is its multiply-accumulates and ``kernel`` the bytes of TFLite Micro's kernel (None: not known), which the bindings
+    do not show.
     """
 
     notes = ("reason",)
@@ -89,6 +91,7 @@ class CpuOperator(Noted, frozen=True):
     reason: CpuReason | None = None
     resource: str = ""
     macs: int = 0
+    kernel: KernelBytes | None = None
 
 
 class CompiledNetwork(Struct, frozen=True):
@@ -284,7 +287,8 @@ def _program(model: TfliteModel, operator: TfliteOperator, stream: _Stream, plac
     return program
 
 
-def _cpu_operator(model: TfliteModel, operator: TfliteOperator, places: _Places, resources: Mapping[int, ResourceVariable]) -> CpuOperator:
+def _cpu_operator(data: bytes, model: TfliteModel, number: int, places: _Places, resources: Mapping[int, ResourceVariable]) -> CpuOperator:
+    operator = model.operators[number]
     held = next((resources[index].name for index in operator.inputs if index in resources), "")
     if held and operator.code not in COPIES_OF_STATE:
         raise LimitError(
@@ -293,7 +297,9 @@ def _cpu_operator(model: TfliteModel, operator: TfliteOperator, places: _Places,
         )
     given = (i for i in operator.inputs if i not in resources and (i in places or not model.tensors[i].is_variable))
     inputs, outputs = _bindings(model, tuple(given), places), _bindings(model, operator.outputs, places)
-    return CpuOperator(operator.name, inputs, outputs, resource=held, macs=operator_macs(operator, model.tensors))
+    options = dict(RecordReader(data).operator(number).fields) if operator.name in WITH_OPTIONS else {}
+    macs, kernel = operator_macs(operator, model.tensors), kernel_bytes(operator, model.tensors, options)
+    return CpuOperator(operator.name, inputs, outputs, resource=held, macs=macs, kernel=kernel)
 
 
 def _resources(data: bytes, model: TfliteModel) -> dict[int, ResourceVariable]:
@@ -364,7 +370,7 @@ def read_compiled(data: bytes) -> CompiledNetwork:
     places = _places(model, offsets, streams)
     resources = _resources(data, model)
     steps = tuple(
-        _program(model, op, streams[number], places) if number in streams else _cpu_operator(model, op, places, resources)
+        _program(model, op, streams[number], places) if number in streams else _cpu_operator(data, model, number, places, resources)
         for number, op in enumerate(model.operators)
         if op.code not in (HANDLE, ONCE)
     )

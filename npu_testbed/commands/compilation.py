@@ -222,10 +222,12 @@ class Compile(CompileOptions, frozen=True):
 
         # Vela has run while these were imported.
         from npu_testbed.compilation.compiler import compile_model, debug_files
+        from npu_testbed.compilation.in_tflite_micro import require_no_worse
         from npu_testbed.outcomes.compilation import CompilationOutcome
         from npu_testbed.runtimes.chosen_runtime import require_runs
 
         made = compile_model(request, target, run_of(self, show), known)
+        require_no_worse(made, request, target, show)
         made = replace(made, simulation=replace(made.simulation, cpu=load_cpu_table(str(self.cpu))))
         files = made.files | (debug_files(made) if self.enable_debug_db else {})
         paths = {Path(self.output_dir) / name: data for name, data in files.items()}

@@ -7,6 +7,7 @@ from msgspec import Struct
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
+from npu_testbed.runtimes.kernel_scratch import beyond_plan
 
 # Measured with mlek_inference_runner.axf of the wheel mlia-ethos-u 0.1.0 (Arm's evaluation kit 25.12, GCC 13.2.1, built for a Cortex-M55,
 # TFLM of April 2026), on 21 files of 1 to 12 tensors. The firmware prints the bytes that it uses. For six of the files the smallest working
@@ -20,17 +21,14 @@ _SPREAD = 64
 _STATE = 64
 """Most bytes for a state in addition to twice its own bytes."""
 
+_HANDLE = 4
+"""Bytes of the handle of a scratch buffer."""
+
 _PLANNER, _PLANNED_TENSOR = 256, 64
 """Bytes in which the planner works: a fixed number, and some for each tensor. Two small networks needed 360 and 364."""
 
 UNMEASURED = 1024
-"""Allowance in bytes for each CPU operator whose kernel was not measured.
-
-A CONV_2D of four channels kept 68, a TRANSPOSE_CONV some 4,600.
-"""
-
-_NO_MORE = ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "GATHER")
-"""CPU operators that were measured, which keep no bytes of their own."""
+"""Allowance in bytes for each CPU operator whose kernel was not measured."""
 
 
 # Measured with the ExecuTorch runner of the same wheel (ExecuTorch of March 2026) on ten programs of one delegate. They have 2 to 9 inputs
@@ -43,13 +41,15 @@ _METHOD, _VALUE, _VALUE_SPREAD = 72, 69, 1
 class OwnShare(Struct, frozen=True):
     """The least and the most bytes that the runtime takes for itself, and the most that its planner needs instead of activations.
 
-    ``unmeasured`` are the operators on the CPU whose kernels may keep more.
+    ``kernels`` are those bytes of the most that operators on the CPU keep, or need as scratch after the activations. ``unmeasured`` are
+    the operators on the CPU whose kernels may take more.
     """
 
     least: int
     most: int
     planner: int
     unmeasured: tuple[str, ...] = ()
+    kernels: int = 0
 
 
 def _tensors(network: CompiledNetwork) -> int:
@@ -64,13 +64,17 @@ def own_share(network: CompiledNetwork) -> OwnShare:
     tensors, ends = _tensors(network), len(network.inputs) + len(network.outputs)
     states = [round_up(one.size, ALIGNMENT) for one in network.variables]
     most = _BASE + _TENSOR * tensors + _OPERATOR * len(network.steps) + _END * ends
-    codes = [step.code for step in network.steps if isinstance(step, CpuOperator)]
-    unmeasured, on_cpu = [code for code in codes if code not in _NO_MORE], _TENSOR * len(codes)
+    on_cpu = [step for step in network.steps if isinstance(step, CpuOperator)]
+    kernels = [step.kernel for step in on_cpu if step.kernel is not None]
+    unmeasured = [step.code for step in on_cpu if step.kernel is None]
+    kept = sum(kernel.kept + _HANDLE * len(kernel.scratch) for kernel in kernels)
+    sure, perhaps = (beyond_plan(network, certain=certain) for certain in (True, False))
     return OwnShare(
-        least=most - _SPREAD - on_cpu + sum(states),
-        most=most + 2 * sum(states) + _STATE * len(states) + UNMEASURED * len(unmeasured),
+        least=most - _SPREAD - _OPERATOR * len(on_cpu) + sum(states) + kept + sure,
+        most=most + 2 * sum(states) + _STATE * len(states) + UNMEASURED * len(unmeasured) + kept + perhaps,
         planner=_PLANNER + _PLANNED_TENSOR * tensors,
         unmeasured=tuple(dict.fromkeys(unmeasured)),
+        kernels=kept + perhaps,
     )
 
 

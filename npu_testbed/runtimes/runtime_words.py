@@ -32,7 +32,10 @@ def _tflm_notes(placement: RuntimeUse) -> list[str]:
     assert own is not None  # noqa: S101  # measured for TFLite Micro
     added = f", {placement.placed:,} for inputs and outputs" if placement.placed else ""
     least = f"at least {own.least:,}" if own.unmeasured else f"{own.least:,} to {own.most:,}"
-    said = [f"TFLite Micro: kTensorArenaSize {placement.arena:,} is {placement.planned:,} of the file{added}, and {least} of its own."]
+    kernels = f", up to {own.kernels:,} of them for kernels on the CPU" if own.kernels else ""
+    said = [
+        f"TFLite Micro: kTensorArenaSize {placement.arena:,} is {placement.planned:,} of the file{added}, and {least} of its own{kernels}."
+    ]
     if own.unmeasured:
         said.append(
             f"No bytes are known for {', '.join(own.unmeasured)} on the CPU: the size allows {UNMEASURED:,} for each, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+from collections.abc import Callable
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,7 @@ from npu_testbed.runtimes.own_share import own_share
 from npu_testbed.runtimes.runtime_use import executorch, of_file, placements, tflm
 from npu_testbed.runtimes.sizes import sizes_file
 from sim import quick_cycles
+from validation.builder import NetworkBuilder, TensorHandle
 
 MEASURED = {
     "zoo:tiny_conv": 452,
@@ -74,8 +76,45 @@ def test_what_executorch_took_of_its_pools_is_named(name: str, tmp_path: Path) -
 
 def test_an_operator_that_was_not_measured_is_named() -> None:
     network = layer_by_layer("portfolio:cpu_first")
-    steps = tuple(replace(step, code="SOFTMAX") if hasattr(step, "code") else step for step in network.steps)
-    assert own_share(replace(network, steps=steps)).unmeasured == ("SOFTMAX",)
+    steps = tuple(replace(step, code="TILE", kernel=None) if hasattr(step, "code") else step for step in network.steps)
+    assert own_share(replace(network, steps=steps)).unmeasured == ("TILE",)
+
+
+def _gap(net: NetworkBuilder, filters: int, kernel: tuple[int, int], strides: tuple[int, int]) -> TensorHandle:
+    """A transposed convolution behind larger layers, whose bytes are free by then."""
+    x = net.conv2d(net.input((1, 32, 32, 4), "image"), 24, activation="RELU6")
+    x = net.conv2d(x, 4, strides=(2, 2), activation="RELU6")
+    return net.transpose_conv(net.conv2d(x, 20), filters, kernel, strides=strides)
+
+
+_ON_THE_CPU: dict[str, tuple[Callable[[NetworkBuilder], TensorHandle], int]] = {
+    "a transposed convolution first": (
+        lambda net: net.conv2d(net.transpose_conv(net.input((1, 16, 16, 4), "image"), 24, (5, 5), strides=(4, 4)), 4),
+        31956,
+    ),
+    "one between layers of the NPU": (
+        lambda net: net.conv2d(net.transpose_conv(net.conv2d(net.input((1, 16, 16, 4), "image"), 4), 8, strides=(3, 3)), 4),
+        5316,
+    ),
+    "one whose scratch lies in a gap of the plan": (lambda net: _gap(net, 8, (2, 2), (1, 3)), 708),
+    "a depthwise convolution of 40 channels": (
+        lambda net: net.depthwise(net.conv2d(net.input((1, 16, 16, 4), "image"), 40), (5, 5), strides=(4, 4)),
+        12868,
+    ),
+}
+"""Networks with an operator on the CPU, and the bytes of the tensor arena beside the file's plan, as the ready firmware printed them."""
+
+
+@pytest.mark.parametrize("name", _ON_THE_CPU)
+def test_kernels_on_the_cpu_take_what_is_named(name: str, tmp_path: Path) -> None:
+    drawn, used = _ON_THE_CPU[name]
+    net = NetworkBuilder("a")
+    (tmp_path / "a.tflite").write_bytes(net.finish([drawn(net)]))
+    share = own_share(layer_by_layer(str(tmp_path / "a.tflite")))
+    assert share.least <= used <= share.most - 12
+    assert share.most - share.least <= 160
+    assert share.kernels > 0
+    assert share.unmeasured == ()
 
 
 @pytest.fixture(scope="module")
@@ -172,9 +211,16 @@ def with_arena(firmware: bytes, size: int) -> bytes:
     return firmware.replace(before, struct.pack("<HH", first, second))
 
 
-@pytest.mark.parametrize("name", ["zoo:tiny_conv", "portfolio:cpu_twice", "portfolio:gru_unrolled", "portfolio:lstm_short", "homed"])
+RUN = "zoo:tiny_conv", "portfolio:cpu_twice", "portfolio:gru_unrolled", "portfolio:lstm_short", "homed", "one between layers of the NPU"
+
+
+@pytest.mark.parametrize("name", RUN)
 def test_the_ready_firmware_takes_the_arena_refuses_less_and_counts_the_cycles(name: str, homed: tuple[Path, str], tmp_path: Path) -> None:
     firmware = ready_firmware()
+    if name in _ON_THE_CPU:
+        net = NetworkBuilder("a")
+        (tmp_path / "a.tflite").write_bytes(net.finish([_ON_THE_CPU[name][0](net)]))
+        name = str(tmp_path / "a.tflite")
     plan = read_schedule(homed[0]) if name == "homed" else None
     if plan is None:
         task = load_task(name)
@@ -206,6 +252,16 @@ def test_tflite_micros_own_bytes_are_part_of_the_arena_that_is_allowed(command: 
     assert found["set_aside_bytes"] <= 16384
     assert found["file_bytes"] <= 16384 - found["own_bytes"]["most_bytes"]
     assert "leaves TFLite Micro no room" in refusal(*words[:4], "--arena-cache-size", "512", "--runtime", "tflm", *output)
+
+
+def test_no_file_is_compiled_that_is_worse_than_velas_under_tflite_micro(tmp_path: Path) -> None:
+    words = "compile", "zoo:tiny_conv", "--home", "input=ext", "--effort", "quick", "--jobs", "1", "--output-dir", tmp_path / "out"
+    said = refusal(*words)
+    assert re.search(r"this file takes [\d,]+ cycles and Vela [\d,]+ under TFLite Micro", said)
+    assert "give --runtime bare" in said
+    assert list(tmp_path.iterdir()) == []
+    call(*words, "--runtime", "bare")
+    assert (tmp_path / "out" / "tiny_conv_vela.tflite").exists()
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,8 @@ def _lowered(schedule: Schedule, rings: Mapping[str, BufferPlace], *, early_tabl
         payload = network.graph.parts[network.graph.index(segment.parts[0])].payload if segment.parts else None
         if isinstance(payload, CpuPart):
             read, written = (_bindings(ports, lowering.places, lowering.regions) for ports in (payload.inputs, payload.outputs))
-            steps.append(CpuOperator(payload.code, read, written, payload.reason, payload.resource, payload.macs))
+            facts = payload.reason, payload.resource, payload.macs, payload.kernel
+            steps.append(CpuOperator(payload.code, read, written, *facts))
         else:
             borders = [first, *(cut for cut in cuts if first < cut < last), last]
             steps += [lowering.program(segment, start, end, more=end < last) for start, end in pairwise(borders)]

@@ -14,6 +14,7 @@ from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.resource_variable import ResourceVariable
 from npu_model.program import ByteRange, ConstantOutput, DataType, FeatureMap, KernelOperation, Quantisation
 from npu_model.program.region_numbers import ARENA, CONSTANTS
+from npu_model.tflite.micro_kernels import KernelBytes
 
 __all__ = [
     "ARENA",
@@ -124,7 +125,7 @@ class CpuPart(Struct, frozen=True, tag="cpu"):
     """Payload of a Part that stays on the CPU: its operator, its variable operands in order, and the reason, if it is known.
 
     ``resource`` is the name of the resource variable that it reads or assigns, "" for other operators. ``macs`` is its
-    multiply-accumulates.
+    multiply-accumulates, and ``kernel`` the bytes of TFLite Micro's kernel (None: not known).
     """
 
     code: str
@@ -133,6 +134,7 @@ class CpuPart(Struct, frozen=True, tag="cpu"):
     reason: CpuReason | None = None
     resource: str = ""
     macs: int = 0
+    kernel: KernelBytes | None = None
 
 
 class Segment(Struct, frozen=True):

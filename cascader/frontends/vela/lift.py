@@ -107,7 +107,8 @@ def _npu_part(name: str, kernel: _Kernel, table: TensorTable) -> Part:
 def _cpu_part(name: str, operator: CpuOperator, table: TensorTable) -> Part:
     inputs, outputs = tuple(map(table.port, operator.inputs)), tuple(map(table.port, operator.outputs))
     read, written = (tuple(dict.fromkeys(port.tensor for port in ports)) for ports in (inputs, outputs))
-    return Part(name, read, written, CpuPart(operator.code, inputs, outputs, operator.reason, operator.resource, operator.macs))
+    facts = operator.reason, operator.resource, operator.macs, operator.kernel
+    return Part(name, read, written, CpuPart(operator.code, inputs, outputs, *facts))
 
 
 def _kinds(parts: Sequence[Part], inputs: Iterable[Port], outputs: Iterable[Port]) -> dict[str, TensorKind]:
