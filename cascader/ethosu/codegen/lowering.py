@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.stream import Stream
+from cascader.ethosu.codegen.stream import Stream, overlapping
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
 from cascader.ethosu.job.stripes import BufferPlace, in_block, stripe
@@ -89,6 +89,22 @@ class _Lowering(Struct):
         parts = (self.parts.get(job.part) for job in self.schedule.jobs[first:last])
         return [(part.lut, part.layer) for part in parts if part is not None and part.lut is not None][:1]
 
+    def _tables_before(self, copy: Copy, step: int, loaded: Sequence[LutLoad]) -> list[tuple[LutLoad, str]]:
+        """The tables, with their layers, of jobs from ``step`` on that come before the first one that uses a copy.
+
+        Behind the copy they would come late. A table whose place in SHRAM another one still has stays behind. None if one transfer is
+        outstanding at a time, because the copy would wait until each table is there, or if kernels without a table use the same banks.
+        """
+        if self.accelerator.max_outstanding_dma == 1 or self.accelerator.reserved_lut_banks == 0:
+            return []
+        between = takewhile(lambda job: job.part in self.parts and job.part not in copy.readers, self.schedule.jobs[step:])
+        held, found = list(loaded), list[tuple[LutLoad, str]]()
+        for part in (self.parts[job.part] for job in between):
+            if part.lut is not None and not any(overlapping(part.lut, other) for other in held):
+                found.append((part.lut, part.layer))
+                held.append(part.lut)
+        return found
+
     def _run(self, stream: Stream, step: int) -> None:
         """Issue one job with its table and the copies before it.
 
@@ -101,6 +117,8 @@ class _Lowering(Struct):
         if part.lut is not None:
             stream.load(part.lut, part.layer)
         for copy in self.copies.get(step, ()):
+            for table, layer in self._tables_before(copy, step, stream.tables):
+                stream.load(table, layer)
             copied = self.parts[copy.part]
             stream.stage(weight_ranges(copied.operation), copy.address, copied.layer)
             self.staged |= dict.fromkeys(copy.readers, copy.address)

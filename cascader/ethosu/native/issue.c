@@ -281,6 +281,36 @@ static void load_table(Issue *m, const Part *part)
     m->table_count = left;
 }
 
+/* Whether the place of a part's table in SHRAM holds no table, not even the same one. */
+static int is_place_free(const Issue *m, const Part *part)
+{
+    for (i64 i = 0; i < m->table_count; i++) {
+        const i64 *table = m->tables[i];
+        if (table[2] < part->table_at + part->table_end - part->table_start && part->table_at < table[2] + table[1] - table[0]) return 0;
+    }
+    return 1;
+}
+
+static int is_reader(const Issue *m, i64 part, const Copy *copy)
+{
+    const Copy *line = copy;
+    while (line > m->copies && line[-1].step == copy->step) line--;
+    for (; line < m->copies + m->copy_count && line->step == copy->step; line++)
+        if (line->part == copy->part && line->reader == part) return 1;
+    return 0;
+}
+
+/* The tables of jobs that come before the first one that uses a copy, as _tables_before of cascader/ethosu/codegen/lowering.py. */
+static void load_tables_before(Issue *m, const Copy *copy)
+{
+    if (m->device->most_transfers == 1 || !m->device->reserved_banks) return;
+    for (i64 step = copy->step; step < m->job_count && !m->failed; step++) {
+        const Part *part = &m->parts[m->jobs[step].part];
+        if (!part->is_kernel || is_reader(m, m->jobs[step].part, copy)) return;
+        if (part->table_at >= 0 && is_place_free(m, part)) load_table(m, part);
+    }
+}
+
 static void move_bytes(Issue *m, const Transfer *transfer)
 {
     for (i64 age = 0; age < m->running; age++)
@@ -392,6 +422,7 @@ static void run_job(Issue *m, i64 step, i64 *copy)
         const Part *copied = &m->parts[one->part];
         i64 address = one->address;
         m->staged[one->reader] = address;
+        if (one->reader == one->part) load_tables_before(m, one);
         for (i64 i = 0; one->reader == one->part && i < copied->range_count; i++) {
             const i64 *range = m->ranges + copied->ranges + 2 * i;
             Transfer transfer = {CONSTANTS, range[0], range[1], ARENA, address, 0};

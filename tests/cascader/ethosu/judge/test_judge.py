@@ -21,7 +21,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.blockdep import Dependency, block_distance
 from cascader.ethosu.job.draft_kernels import DraftKernels
 from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.job.staging import staged_content
+from cascader.ethosu.job.staging import staged_bytes, staged_content
 from cascader.ethosu.judge import tables as module
 from cascader.ethosu.judge.judge import Judge
 from cascader.ethosu.judge.replay import Replayer, flat_replay
@@ -38,6 +38,7 @@ from npu_model.command_stream.writer import RegisterWriter
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import profile
+from npu_model.program import DmaOperation
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.timing import DEFAULT_TIMING
 from sim import quick_cycles
@@ -136,6 +137,23 @@ def test_parts_that_share_a_copy_read_it() -> None:
     names = max((names for content, names in contents.items() if content), key=len)
     step = next(step for step, job in enumerate(plan.jobs) if job.part in names)
     require_same_rows((plan, *(replace(plan, copies=(Copy(names[0], at, plan.arena_size, tuple(names[1:])),)) for at in (0, step + 1))))
+
+
+@needs_core
+def test_tables_that_a_long_copy_would_hold_up_come_before_it_where_two_transfers_are_outstanding() -> None:
+    """An Ethos-U65 has two, so that a copy need not wait until each table is there."""
+    before: dict[str, int] = {}
+    for device in (DEFAULT, "ethos-u65-256"):
+        plan = schedule_layer_by_layer(network("rnnoise_INT8", device), device)
+        sizes = {name: staged_bytes(kernel.operation) for name, kernel in plan.network.kernels.items()}
+        late = max(sizes, key=lambda name: sizes[name])
+        plan = replace(plan, copies=(Copy(late, 1, plan.arena_size),), arena_size=plan.arena_size + sizes[late])
+        transfers = [one for one in lower(plan).programs[0].operations if isinstance(one, DmaOperation)]
+        before[device] = next(number for number, one in enumerate(transfers) if not one.to_shram)
+        system = SYSTEM if device == DEFAULT else profile("u65_high_end").memory_system()
+        judged = Judge(plan.network, device, Replayer(quick_cycles, system)).cycles(draft_of(plan))
+        assert judged == quick_cycles(lower(plan, checked=False), system)
+    assert before["ethos-u65-256"] > before[DEFAULT]
 
 
 @needs_core
