@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
+from npu_model.documents import typed
 from npu_model.errors import InputError
 from npu_model.printable import printable
 
@@ -13,6 +14,8 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+T = TypeVar("T")
 
 _MAX_INTEGER = 1 << 63
 """TOML 1.0: integers of 64 bits with a sign."""
@@ -55,3 +58,8 @@ def parse_toml(text: str, what: str, remedy: str) -> dict[str, Any]:
         reason = printable(str(error).partition(":")[0] if "integer string conversion" in str(error) else str(error))
         raise InputError(f"{what} is not TOML ({reason}): {remedy}.") from None
     return table
+
+
+def read_toml(kind: type[T], text: str, what: str, remedy: str) -> T:
+    """The value of a Struct for a TOML text; InputError names the first key that is missing, unknown or wrong, as :func:`typed` does."""
+    return typed(kind, parse_toml(text, what, remedy), what, remedy=remedy)

@@ -20,26 +20,26 @@ It is read from a TOML text::
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Annotated
 
-from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.proposals import Proposal, frontier
 from cascader.plan.stripe_plans import StripeOptions, StripeRates, all_plans
 from cascader.plan.stripe_trace import StripedGroup
 from cascader.tensorir.te_frontend import Matcher, StageSequence, TeGraph
-from npu_model.errors import InputError, did_you_mean
+from npu_model.errors import InputError
 from npu_model.printable import shown
-from npu_model.toml_text import parse_toml
+from npu_model.toml_text import read_toml
 
 _REMEDY = "write name, work_per_cycle and memory, and if need be the tables home, work and search"
 _KINDS = {"input": TensorKind.INPUT, "output": TensorKind.OUTPUT, "constants": TensorKind.CONSTANT}
 _MOST = 1 << 40
-_SEARCH = tuple(field.name for field in fields(StripeOptions) if field.name not in {"external", "double", "cull"})
+_Count = Annotated[int, Meta(ge=0, le=_MOST)]
+_Rate = Annotated[float, Meta(gt=0, le=_MOST)]
 
 
 class OwnDevice(Struct, frozen=True):
@@ -80,72 +80,55 @@ class OwnDevice(Struct, frozen=True):
         return frontier(all_plans(graph.affine, options, self.rates))
 
 
+class _Home(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table ``home``."""
+
+    tensors: tuple[str, ...] = ()
+    bytes_per_cycle: _Rate | None = None
+    double_buffers: bool = True
+
+
+class _Search(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table ``search``: fields of :class:`StripeOptions`."""
+
+    group_length: _Count = StripeOptions().group_length
+    factors: _Count = StripeOptions().factors
+    stripes: _Count = StripeOptions().stripes
+    several_axes: bool = True
+    orders: bool = True
+    recompute: bool = True
+    rolling: bool = True
+    mixed: _Count = StripeOptions().mixed
+    keep: bool = False
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    """The content of the file."""
+
+    work_per_cycle: _Rate
+    memory: Annotated[int, Meta(ge=1, le=_MOST)]
+    name: object = None
+    home: _Home = _Home()
+    work: dict[str, _Count] = {}
+    search: _Search = _Search()
+
+
 def own_device(text: str, name: str) -> OwnDevice:
     """The device that a TOML text describes; InputError names a key that is missing, unknown, or out of its bounds."""
     what = f"Device {shown(name)}"
-    table = parse_toml(text, what, _REMEDY)
-    _require_keys(table, what, "", ("name", "work_per_cycle", "memory", "home", "work", "search"))
-    home, work, search = (_table(table, what, key) for key in ("home", "work", "search"))
-    _require_keys(home, what, "home.", ("tensors", "bytes_per_cycle", "double_buffers"))
-    _require_keys(search, what, "search.", _SEARCH)
-    tensors = home.get("tensors", [])
-    if not isinstance(tensors, list) or not all(isinstance(one, str) for one in tensors):
-        raise InputError(f"{what} has home.tensors {shown(tensors)}: a list of names is needed, or of {', '.join(_KINDS)}.")
-    if bool(tensors) != ("bytes_per_cycle" in home):
+    file = read_toml(_File, text, what, _REMEDY)
+    home = file.home
+    if bool(home.tensors) != (home.bytes_per_cycle is not None):
         raise InputError(f"{what} has one of home.tensors and home.bytes_per_cycle: give both, or no table home.")
-    rates = StripeRates(_rate(table, what, "work_per_cycle"), _rate(home, what, "bytes_per_cycle", "home.") if tensors else 1)
+    rates = StripeRates(Fraction(str(file.work_per_cycle)), Fraction(str(home.bytes_per_cycle)) if home.bytes_per_cycle else 1)
     return OwnDevice(
-        name=str(table.get("name", name)),
+        name=name if file.name is None else str(file.name),
         rates=rates,
-        memory=_integer(table, what, "memory"),
-        elsewhere=tuple(tensors),
-        work=tuple((op, _integer(work, what, op, "work.", least=0)) for op in work),
-        options=StripeOptions(double=_switch(home, what, "double_buffers", "home."), **_search(search, what)),
+        memory=file.memory,
+        elsewhere=home.tensors,
+        work=tuple(file.work.items()),
+        options=StripeOptions(double=home.double_buffers, **asdict(file.search)),
     )
-
-
-def _require_keys(table: Mapping[str, Any], what: str, prefix: str, known: Sequence[str]) -> None:
-    for key in table:
-        if key not in known:
-            raise InputError(f"{what} has the key {shown(prefix + key)}{did_you_mean(key, known)}: {', '.join(known)} are known.")
-
-
-def _table(table: Mapping[str, Any], what: str, key: str) -> dict[str, Any]:
-    found = table.get(key, {})
-    if not isinstance(found, dict):
-        raise InputError(f"{what} has {key} {shown(found)}: it is a table; begin it with [{key}].")
-    return found
-
-
-def _rate(table: Mapping[str, Any], what: str, key: str, prefix: str = "") -> Fraction:
-    value = table.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST:
-        raise InputError(f"{what} has {prefix}{key} {shown(value)}: a number above 0 is needed.")
-    return Fraction(str(value))
-
-
-def _integer(table: Mapping[str, Any], what: str, key: str, prefix: str = "", *, least: int = 1) -> int:
-    value = table.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
-        raise InputError(f"{what} has {prefix}{key} {shown(value)}: an integer of {least} or more is needed.")
-    return value
-
-
-def _switch(table: Mapping[str, Any], what: str, key: str, prefix: str) -> bool:
-    value = table.get(key, True)
-    if not isinstance(value, bool):
-        raise InputError(f"{what} has {prefix}{key} {shown(value)}: write true or false.")
-    return value
-
-
-def _search(table: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """The search's options; a counting option is an integer, every other one a switch."""
-    defaults = StripeOptions()
-    found: dict[str, Any] = {}
-    for key in table:
-        is_switch = isinstance(getattr(defaults, key), bool)
-        found[key] = _switch(table, what, key, "search.") if is_switch else _integer(table, what, key, "search.", least=0)
-    return found
 
 
 def chosen(device: OwnDevice, graph: TeGraph, budget: int | None, *, smallest: bool) -> Proposal[StripedGroup]:

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from npu_model.errors import InputError
 from npu_model.printable import printable, shown
-from npu_model.toml_text import parse_toml
+from npu_model.toml_text import read_toml
 from npu_testbed.documents.inference import Counted
 from validation.reading import read_configuration
 
 DEFAULT_CPU = "cortex-m55"
 SHIPPED = (DEFAULT_CPU, "cortex-m85")
 
-COUNTS: tuple[Counted, ...] = get_args(Counted)
-"""Units of cycle counts: a byte of inputs and outputs, an element of the outputs or the inputs, a multiply-accumulate."""
-
 OTHER = "other"
 """The kind for operators without an entry."""
 
-_MOST = 10**9
-_MOST_CLOCK = 10**12
+_Cycles = Annotated[float, Meta(ge=0, le=10**9)]
 
-Range = tuple[float, float]
+Range = tuple[_Cycles, _Cycles]
 """The least and the most, in cycles."""
 
 
 class OperatorKind(Struct, frozen=True):
-    """Operators that take cycles ``per`` one of :data:`COUNTS`; ``wide`` is for elements of more than 8 bits."""
+    """Operators that take cycles ``per`` a byte, an element or a multiply-accumulate; ``wide`` is for elements of more than 8 bits."""
 
     name: str
     per: Counted
@@ -57,63 +53,50 @@ class CpuTable(Struct, frozen=True):
         return self.kinds.get(operator, self.kinds[OTHER])
 
 
-def _keys(where: str, table: Any, needed: Collection[str], optional: Collection[str] = ()) -> dict[str, Any]:
-    if not isinstance(table, dict) or not set(needed) <= set(table) <= {*needed, *optional}:
-        found = printable(", ".join(sorted(table))) if isinstance(table, dict) else shown(table)
-        also = f", and may have {', '.join(optional)}" if optional else ""
-        raise InputError(f"{where} of the CPU table has {found or 'nothing'}: it takes {', '.join(needed)}{also}.")
-    return table
+class _Entry(Struct, forbid_unknown_fields=True):
+    """An entry of the file: the operators of a kind."""
+
+    names: tuple[str, ...]
+    per: Counted
+    cycles: Range
+    wide: Range | None = None
+    basis: str = ""
 
 
-def _text(key: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{printable(key)} of the CPU table is {shown(value)}: a text is needed.")
-    return value
+class _File(Struct, forbid_unknown_fields=True):
+    """The content of the file."""
+
+    title: str
+    call: Range
+    invoke: Range
+    copy: Range
+    operator: dict[str, _Entry]
+    clock_hz: Annotated[int, Meta(ge=1, le=10**12)] | None = None
 
 
-def _range(key: str, value: Any) -> Range:
-    is_pair = isinstance(value, list) and len(value) == len(("low", "high")) and all(type(one) in (int, float) for one in value)
-    if not is_pair or not 0 <= value[0] <= value[1] <= _MOST:
-        raise InputError(f"{printable(key)} of the CPU table is {shown(value)}: write [low, high], two numbers from 0 to {_MOST}.")
-    return float(value[0]), float(value[1])
-
-
-def _kind(name: str, table: Any) -> tuple[OperatorKind, list[str]]:
-    where = f"operator.{printable(name)}"
-    found = _keys(f"[{where}]", table, ("names", "per", "cycles"), ("wide", "basis"))
-    if found["per"] not in COUNTS:
-        raise InputError(f"{where}.per of the CPU table is {shown(found['per'])}: it is one of {', '.join(COUNTS)}.")
-    if not isinstance(found["names"], list) or not all(isinstance(one, str) for one in found["names"]):
-        raise InputError(f"{where}.names of the CPU table is {shown(found['names'])}: a list of operators is needed.")
-    cycles = _range(f"{where}.cycles", found["cycles"])
-    wide = _range(f"{where}.wide", found["wide"]) if "wide" in found else cycles
-    return OperatorKind(name, found["per"], cycles, wide, _text(f"{where}.basis", found.get("basis", ""))), found["names"]
-
-
-def _clock(value: Any) -> int | None:
-    if value is None:
-        return None
-    if type(value) is not int or not 0 < value <= _MOST_CLOCK:
-        raise InputError(f"clock_hz of the CPU table is {shown(value)}: an integer from 1 to {_MOST_CLOCK} is needed.")
-    return value
+def _kinds(entries: Mapping[str, _Entry]) -> dict[str, OperatorKind]:
+    """The kinds by operator."""
+    if OTHER not in entries:
+        raise InputError(f"The CPU table has no [operator.{OTHER}]: add it, for the operators that no other kind names.")
+    kinds: dict[str, OperatorKind] = {}
+    for key, entry in entries.items():
+        kind = OperatorKind(key, entry.per, entry.cycles, entry.wide or entry.cycles, entry.basis)
+        for operator in (OTHER,) if key == OTHER else entry.names:
+            if operator in kinds:
+                raise InputError(f"The CPU table names {printable(operator)} twice: leave one of them out.")
+            kinds[operator] = kind
+    return kinds
 
 
 def parse_cpu_table(name: str, text: str) -> CpuTable:
     """The table that a TOML text describes; InputError names what is wrong with it."""
-    needed = ("title", "call", "invoke", "copy", "operator")
-    table = _keys("The top level", parse_toml(text, "The CPU table", "write key = value lines"), needed, ("clock_hz",))
-    every = table["operator"]
-    if not isinstance(every, dict) or OTHER not in every:
-        raise InputError(f"The CPU table has no [operator.{OTHER}]: add it, for the operators that no other kind names.")
-    kinds: dict[str, OperatorKind] = {}
-    for key, value in every.items():
-        kind, names = _kind(key, value)
-        for operator in (OTHER,) if key == OTHER else names:
-            if operator in kinds:
-                raise InputError(f"The CPU table names {printable(operator)} twice: leave one of them out.")
-            kinds[operator] = kind
-    call, invoke, copy = (_range(key, table[key]) for key in ("call", "invoke", "copy"))
-    return CpuTable(name, _text("title", table["title"]), _clock(table.get("clock_hz")), call, invoke, copy, kinds)
+    table = read_toml(_File, text, "The CPU table", "write key = value lines, and cycles as [low, high]")
+    kinds = _kinds(table.operator)
+    ranges = (table.call, table.invoke, table.copy, *(one for kind in kinds.values() for one in (kind.cycles, kind.wide)))
+    wrong = next((one for one in ranges if one[0] > one[1]), None)
+    if wrong is not None:
+        raise InputError(f"The CPU table has {shown(list(wrong))}: write [low, high].")
+    return CpuTable(name, table.title, table.clock_hz, table.call, table.invoke, table.copy, kinds)
 
 
 @cache

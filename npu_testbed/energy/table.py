@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from npu_model.errors import InputError
-from npu_model.printable import printable, shown
-from npu_model.toml_text import parse_toml
+from npu_model.toml_text import read_toml
 from validation.reading import read_configuration
 
 ILLUSTRATIVE = "illustrative"
@@ -35,37 +34,42 @@ class EnergyTable(Struct, frozen=True):
     memories: Mapping[str, tuple[Fraction, Fraction]]
 
 
-def _keys(where: str, table: Any, needed: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(table, dict) or set(table) != set(needed):
-        found = printable(", ".join(sorted(table))) if isinstance(table, dict) else shown(table)
-        raise InputError(f"{where} of the energy table has {found or 'nothing'}: it takes {', '.join(needed)}.")
-    return table
+_Figure = Annotated[float, Meta(ge=0, le=_MOST)]
 
 
-def _figure(key: str, value: Any) -> Fraction:
-    if type(value) not in (int, float) or not 0 <= value <= _MOST:
-        raise InputError(f"{printable(key)} of the energy table is {shown(value)}: a number from 0 to {_MOST} is needed.")
-    return Fraction(str(value))
+class _Cycle(Struct, forbid_unknown_fields=True):
+    """Energies of a cycle."""
+
+    active: _Figure
+    idle: _Figure
+
+
+class _Bytes(Struct, forbid_unknown_fields=True):
+    """Energies of a byte of a memory."""
+
+    read: _Figure
+    write: _Figure
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    """The content of the file."""
+
+    mac: _Figure
+    cycle: _Cycle
+    memory: dict[str, _Bytes]
+
+
+def _exact(figure: float) -> Fraction:
+    return Fraction(str(figure))
 
 
 def parse_energy_table(name: str, text: str) -> EnergyTable:
     """The table that a TOML text describes; InputError names what is wrong with it."""
-    table = _keys("The top level", parse_toml(text, "The energy table", "write key = value lines"), ("mac", "cycle", "memory"))
-    cycle = _keys("[cycle]", table["cycle"], ("active", "idle"))
-    memories = table["memory"]
-    if not isinstance(memories, dict) or not memories:
+    table = read_toml(_File, text, "The energy table", "write key = value lines")
+    if not table.memory:
         raise InputError("The energy table has no [memory.NAME]: add one for each memory, with read and write.")
-    bytes_of = {key: _keys(f"[memory.{printable(key)}]", value, ("read", "write")) for key, value in memories.items()}
-    return EnergyTable(
-        name,
-        _figure("mac", table["mac"]),
-        _figure("cycle.active", cycle["active"]),
-        _figure("cycle.idle", cycle["idle"]),
-        {
-            key: (_figure(f"memory.{key}.read", value["read"]), _figure(f"memory.{key}.write", value["write"]))
-            for key, value in bytes_of.items()
-        },
-    )
+    memories = {key: (_exact(one.read), _exact(one.write)) for key, one in table.memory.items()}
+    return EnergyTable(name, _exact(table.mac), _exact(table.cycle.active), _exact(table.cycle.idle), memories)
 
 
 def load_energy_table(source: str) -> EnergyTable:

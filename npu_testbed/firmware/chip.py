@@ -6,43 +6,45 @@ import re
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from npu_model.accelerator import accelerator
+from npu_model.documents import typed
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.printable import printable, shown
-from npu_model.programmer_registers import REGISTER_BYTES
 from npu_model.toml_text import parse_toml
 from npu_testbed.devices.chips import load_chip as load_named_chip
 from npu_testbed.devices.configs import load_memory_system, load_timing_adapter
 from validation.reading import read_configuration
 
-CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
-EMULATORS = ("unicorn", "qemu")
-QEMU_CORES = ("cortex-m55", "cortex-m33")
-UARTS = ("cmsdk", "pl011")
 PAGE = 0x1000
 _SPACE = 1 << 32
 _SYSTEM_SPACE = 0xE000_0000
 _MOST_MEMORY = 1 << 29
-_MOST_INTERRUPTS = 480
-_MOST_HZ = 100_000_000_000
 _MOST_CHARACTERS = 60
 """Characters of a name."""
 
+_REMEDY = "see docs/firmware.md for the keys"
 
-class MemoryBlock(Struct, frozen=True):
+_Hz = Annotated[int, Meta(ge=1, le=100_000_000_000)]
+_Address = Annotated[int, Meta(ge=0, le=_SPACE - PAGE, multiple_of=PAGE)]
+Addresses = Annotated[tuple[_Address, ...], Meta(min_length=1)]
+"""The first bytes of blocks of registers or of a memory."""
+
+
+class MemoryBlock(Struct, frozen=True, forbid_unknown_fields=True):
     """A memory: its addresses (the same bytes at each), bytes, whether the core may write it and the NPU reaches it."""
 
-    name: str
-    addresses: tuple[int, ...]
-    size: int
-    writable: bool
-    npu: bool
+    addresses: Addresses
+    size: Annotated[int, Meta(ge=PAGE, le=_MOST_MEMORY, multiple_of=PAGE)]
+    name: str = "memory"
+    writable: bool = True
+    npu: bool = True
 
 
 class ChipCore(Struct, frozen=True):
@@ -68,11 +70,11 @@ class NpuBlock(Struct, frozen=True):
     memory_system: MemorySystem
 
 
-class UartBlock(Struct, frozen=True):
-    """A UART: its kind (cmsdk or pl011) and addresses."""
+class UartBlock(Struct, frozen=True, forbid_unknown_fields=True):
+    """A UART: its kind and addresses."""
 
-    kind: str
-    addresses: tuple[int, ...]
+    kind: Literal["cmsdk", "pl011"]
+    addresses: Addresses
 
 
 class FirmwareChip(Struct, frozen=True):
@@ -90,130 +92,80 @@ class FirmwareChip(Struct, frozen=True):
             raise InputError(f"--dump names {size} bytes at {address:#x}: no memory of the chip {self.name} has them; give other ones.")
 
 
-class _Table:
-    """A table of a chip's file. Complaints name the key, and a key that is never read is an error, too."""
+class _UnicornCore(Struct, forbid_unknown_fields=True):
+    """The table of a core that unicorn emulates."""
 
-    def __init__(self, where: str, values: Any) -> None:
-        if not isinstance(values, dict):
-            raise InputError(f"{where} of the chip is not a table: see docs/firmware.md for the keys.")
-        self._where, self._values, self._asked = where, values, set[str]()
+    cpu: Literal["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33"]
+    clock_hz: _Hz
+    emulator: Literal["unicorn", "qemu"] = "unicorn"
+    cycles_per_instruction: Annotated[int, Meta(ge=1, le=100)] = 1
+    vector_table: Annotated[int, Meta(ge=0, le=_SPACE - PAGE)] = 0
 
-    def _get(self, key: str, default: Any) -> Any:
-        self._asked.add(key)
-        found = self._values.get(key, default)
-        if found is None:
-            raise InputError(f"{self._where} of the chip has no {key!r}: it is needed; see docs/firmware.md.")
-        return found
-
-    def number(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        found = self._get(key, default)
-        if not isinstance(found, int) or isinstance(found, bool) or not low <= found <= high:
-            raise InputError(f"{key} in {self._where} of the chip is {shown(found)}: give an integer from {low:#x} to {high:#x}.")
-        return found
-
-    def text(self, key: str, choices: tuple[str, ...] | None = None, default: str | None = None) -> str:
-        found = self._get(key, default)
-        if not isinstance(found, str) or (choices is not None and found not in choices):
-            allowed = f"one of {', '.join(choices)}" if choices else "a string"
-            raise InputError(f"{key} in {self._where} of the chip is {shown(found)}: give {allowed}.")
-        return found
-
-    def switch(self, key: str, *, default: bool) -> bool:
-        found = self._get(key, default)
-        if not isinstance(found, bool):
-            raise InputError(f"{key} in {self._where} of the chip is {shown(found)}: give true or false.")
-        return found
-
-    def addresses(self, size: int) -> tuple[int, ...]:
-        found = self._get("addresses", None)
-        good = isinstance(found, list) and found and all(isinstance(one, int) and 0 <= one <= _SPACE - size for one in found)
-        if not good or any(one % PAGE for one in found):
-            raise InputError(f"addresses in {self._where} of the chip are {shown(found)}: give a list of multiples of {PAGE:#x}.")
-        return tuple(found)
-
-    def done(self) -> None:
-        unknown = sorted(set(self._values) - self._asked)
-        if unknown:
-            known = ", ".join(sorted(self._asked))
-            raise InputError(f"{self._where} of the chip has the key {shown(unknown[0])}: {known} are known; remove it.")
+    def core(self) -> ChipCore:
+        """The core."""
+        return ChipCore(self.cpu, self.clock_hz, self.cycles_per_instruction, self.vector_table)
 
 
-def _tables(document: dict[str, Any], key: str) -> list[tuple[str, Any]]:
-    """One table, or a list of them."""
-    found = document.get(key, [])
-    return [(f"[[{key}]] {i}", one) for i, one in enumerate(found)] if isinstance(found, list) else [(f"[{key}]", found)]
+class _QemuCore(Struct, forbid_unknown_fields=True):
+    """The table of a core that QEMU emulates."""
+
+    cpu: Literal["cortex-m55", "cortex-m33"]
+    clock_hz: _Hz
+    machine: str
+    emulator: Literal["qemu"]
+
+    def core(self) -> ChipCore:
+        """The core; InputError for the name of a machine that QEMU cannot have."""
+        if not re.fullmatch(r"[a-z0-9-]{1,40}", self.machine):
+            raise InputError(f"machine in [core] of the chip is {shown(self.machine)}: give a machine of QEMU, such as mps3-an547.")
+        return ChipCore(self.cpu, self.clock_hz, 1, 0, self.machine)
 
 
-def _memory(where: str, values: Any) -> MemoryBlock:
-    table = _Table(where, values)
-    size = table.number("size", PAGE, _MOST_MEMORY)
-    if size % PAGE:
-        raise InputError(f"size in {where} of the chip is {size:#x}: give a multiple of {PAGE:#x}.")
-    block = MemoryBlock(
-        printable(table.text("name", default="memory"), _MOST_CHARACTERS),
-        table.addresses(size),
-        size,
-        writable=table.switch("writable", default=True),
-        npu=table.switch("npu", default=True),
-    )
-    table.done()
-    return block
+class _Npu(Struct, forbid_unknown_fields=True):
+    """The table of an NPU: its accelerator and memories, or a ``chip`` that other commands know by this name."""
+
+    addresses: Addresses
+    interrupt: Annotated[int, Meta(ge=0, le=479)]
+    clock_hz: _Hz
+    chip: str = ""
+    accelerator: str = ""
+    timing_adapter: str = ""
+    system_config: str = ""
+    memory_mode: str = ""
+    config: str = ""
+
+    def block(self) -> NpuBlock:
+        """The NPU with its memory system."""
+        name, system = self._named() if self.chip else (accelerator(self.accelerator).name, self._system())
+        return NpuBlock(name, self.addresses, self.interrupt, self.clock_hz, system)
+
+    def _named(self) -> tuple[str, MemorySystem]:
+        if self.accelerator or self.timing_adapter or self.system_config or self.memory_mode or self.config:
+            raise InputError("[npu] of the chip names a chip, which has an accelerator and memories: leave these out, or the chip.")
+        chip = load_named_chip(self.chip)
+        if chip.timing_adapter is not None:
+            return chip.accelerator, load_timing_adapter(chip.timing_adapter)
+        config, mode = chip.system_config or DEFAULT_SYSTEM_CONFIG, chip.memory_mode or DEFAULT_MEMORY_MODE
+        return chip.accelerator, load_memory_system(config, mode, chip.config)
+
+    def _system(self) -> MemorySystem:
+        if bool(self.timing_adapter) == bool(self.system_config):
+            raise InputError(
+                "[npu] of the chip says its memories by timing_adapter, or by system_config with memory_mode: give one of them."
+            )
+        if self.timing_adapter:
+            return load_timing_adapter(self.timing_adapter)
+        return load_memory_system(self.system_config, self.memory_mode or DEFAULT_MEMORY_MODE, Path(self.config) if self.config else None)
 
 
-def _system(table: _Table) -> MemorySystem:
-    adapter = table.text("timing_adapter", default="")
-    config, mode = table.text("system_config", default=""), table.text("memory_mode", default="")
-    if bool(adapter) == bool(config):
-        raise InputError("[npu] of the chip says its memories by timing_adapter, or by system_config with memory_mode: give one of them.")
-    file = table.text("config", default="")
-    if adapter:
-        return load_timing_adapter(adapter)
-    return load_memory_system(config, mode or DEFAULT_MEMORY_MODE, Path(file) if file else None)
+class _File(Struct, forbid_unknown_fields=True):
+    """The content of the file."""
 
-
-def _named(name: str) -> tuple[str, MemorySystem]:
-    """Accelerator and memory system of a chip that other commands know by this name."""
-    chip = load_named_chip(name)
-    if chip.timing_adapter is not None:
-        return chip.accelerator, load_timing_adapter(chip.timing_adapter)
-    config, mode = chip.system_config or DEFAULT_SYSTEM_CONFIG, chip.memory_mode or DEFAULT_MEMORY_MODE
-    return chip.accelerator, load_memory_system(config, mode, chip.config)
-
-
-def _npu(where: str, values: Any) -> NpuBlock:
-    table = _Table(where, values)
-    known = table.text("chip", default="")
-    name, system = _named(known) if known else (accelerator(table.text("accelerator")).name, _system(table))
-    addresses = table.addresses(REGISTER_BYTES)
-    number = table.number("interrupt", 0, _MOST_INTERRUPTS - 1)
-    block = NpuBlock(name, addresses, number, table.number("clock_hz", 1, _MOST_HZ), system)
-    table.done()
-    return block
-
-
-def _uart(where: str, values: Any) -> UartBlock:
-    table = _Table(where, values)
-    block = UartBlock(table.text("kind", UARTS), table.addresses(PAGE))
-    table.done()
-    return block
-
-
-def _core(where: str, values: Any) -> ChipCore:
-    table = _Table(where, values)
-    if table.text("emulator", EMULATORS, "unicorn") == "qemu":
-        machine = table.text("machine")
-        if not re.fullmatch(r"[a-z0-9-]{1,40}", machine):
-            raise InputError(f"machine in [core] of the chip is {shown(machine)}: give a machine of QEMU, such as mps3-an547.")
-        core = ChipCore(table.text("cpu", QEMU_CORES), table.number("clock_hz", 1, _MOST_HZ), 1, 0, machine)
-    else:
-        core = ChipCore(
-            table.text("cpu", CORES),
-            table.number("clock_hz", 1, _MOST_HZ),
-            table.number("cycles_per_instruction", 1, 100, 1),
-            table.number("vector_table", 0, _SPACE - PAGE, 0),
-        )
-    table.done()
-    return core
+    core: dict[str, object]
+    npu: tuple[_Npu, ...] = ()
+    uart: tuple[UartBlock, ...] = ()
+    memory: tuple[MemoryBlock, ...] = ()
+    name: object = None
 
 
 def _require_apart(chip: FirmwareChip) -> None:
@@ -233,15 +185,16 @@ def _require_apart(chip: FirmwareChip) -> None:
 def parse_chip(name: str, text: str) -> FirmwareChip:
     """A chip from its TOML; InputError names the key, the value and the allowed values."""
     document = parse_toml(text, f"The chip {name!r}", "write key = value lines; see docs/firmware.md")
-    unknown = sorted(set(document) - {"name", "core", "npu", "uart", "memory"})
-    if unknown:
-        raise InputError(f"The chip has the key {shown(unknown[0])}: name, core, npu, uart and memory are known; remove it.")
+    # There is one table of a kind, or a list of them.
+    lists = {key: [document[key]] for key in ("npu", "uart", "memory") if isinstance(document.get(key), dict)}
+    file = typed(_File, document | lists, "The chip", remedy=_REMEDY)
+    kind: type[_QemuCore | _UnicornCore] = _QemuCore if file.core.get("emulator") == "qemu" else _UnicornCore
     chip = FirmwareChip(
-        printable(str(document.get("name", name)), _MOST_CHARACTERS),
-        _core("[core]", document.get("core")),
-        tuple(_npu(*one) for one in _tables(document, "npu")),
-        tuple(_uart(*one) for one in _tables(document, "uart")),
-        tuple(_memory(*one) for one in _tables(document, "memory")),
+        printable(name if file.name is None else str(file.name), _MOST_CHARACTERS),
+        typed(kind, file.core, "The chip", "core", _REMEDY).core(),
+        tuple(npu.block() for npu in file.npu),
+        file.uart,
+        tuple(replace(one, name=printable(one.name, _MOST_CHARACTERS)) for one in file.memory),
     )
     for what, blocks in (("[npu]", chip.npus), ("[[memory]]", chip.memories)):
         if not blocks:

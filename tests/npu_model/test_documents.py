@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from cascader.graph.stripe_config import Rational
 from npu_model.documents import plain, typed
@@ -88,6 +88,33 @@ def test_a_wrong_value_is_named_with_its_place_and_what_is_wanted(change: dict[s
     with pytest.raises(InputError) as caught:
         typed(Branch, plain(Branch(())) | change, "The file")
     assert str(caught.value) == sentence
+
+
+class Leaves(Struct, forbid_unknown_fields=True):
+    """A file with tables by name, and figures with bounds."""
+
+    sizes: dict[str, Annotated[int, Meta(ge=1, le=9)]] = {}
+    share: Annotated[float, Meta(gt=0)] = 1.0
+    kind: Literal["oak", "elm"] = "oak"
+    steps: Annotated[tuple[int, ...], Meta(min_length=1)] = (1,)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"sizes": {"a": 3, "b\x1b": 0}}, r"has 0 at sizes.b\x1b where an integer from 1 to 9 is needed"),
+        ({"sizes": 3}, "has 3 at sizes where a table is needed"),
+        ({"share": 0}, "has 0 at share where a number above 0 is needed"),
+        ({"kind": "ash"}, "has 'ash' at kind where one of oak, elm is needed"),
+        ({"steps": []}, "has [] at steps where a list of 1 or more is needed"),
+        ({"size": {}}, "has 'size' (did you mean sizes?) at its top where one of the keys sizes, share, kind, steps is needed"),
+    ],
+    ids=str,
+)
+def test_bounds_tables_of_any_keys_and_unknown_keys_are_named(given: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        typed(Leaves, given, "The file", remedy="see the page")
+    assert str(caught.value) == f"The file {sentence}: see the page."
 
 
 def test_the_top_and_a_place_further_up_are_named() -> None:

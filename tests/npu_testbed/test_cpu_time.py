@@ -129,15 +129,23 @@ def test_a_clock_of_the_core_alone_changes_the_time_of_the_core_alone() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("copy = [1, 2]", "", "takes title"),
+        ("copy = [1, 2]", "", "at its top where the key 'copy' is needed"),
         ("copy = [1, 2]", "copy = [2, 1]", "write [low, high]"),
-        ("copy = [1, 2]", "copy = 3", "write [low, high]"),
-        ('per = "byte"', 'per = "bit"', "one of byte, output, input, mac"),
+        (
+            "copy = [1, 2]",
+            "copy = 3",
+            "has 3 at copy where a list of 2 items is needed: write key = value lines, and cycles as [low, high]",
+        ),
+        ('per = "byte"', 'per = "bit"', "has 'bit' at operator.other.per where one of byte, output, input, mac is needed"),
         ("[operator.other]", "[operator.rest]", "has no [operator.other]"),
-        ("names = []", "names = [3]", "a list of operators"),
-        ("clock_hz = 1_000_000", "clock_hz = 0", "an integer from 1"),
+        ("names = []", "names = [3]", "has 3 at operator.other.names[0] where a text is needed"),
+        ("clock_hz = 1_000_000", "clock_hz = 0", "has 0 at clock_hz where an integer from 1 to 1000000000000 or null is needed"),
         ("[operator.other]", '[operator.again]\nnames = ["DEPTH_TO_SPACE"]\nper = "byte"\ncycles = [1, 1]\n[operator.other]', "twice"),
-        ("[operator.moves]", "[operator.moves]\nsize = 3", "may have wide, basis"),
+        (
+            "[operator.moves]",
+            "[operator.moves]\nsize = 3",
+            "has 'size' at operator.moves where one of the keys names, per, cycles,",
+        ),
     ],
 )
 def test_a_table_that_is_wrong_is_refused_in_a_sentence(old: str, new: str, said: str) -> None:

@@ -126,15 +126,21 @@ def test_options_and_models_of_the_npu_are_refused_by_name(files: tuple[str, Pat
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("memory = 3", "Device 'd' has work_per_cycle None: a number above 0 is needed"),
-        ("work_per_cycle = 1", "Device 'd' has memory None: an integer of 1 or more is needed"),
-        ("work_per_cycle = 0\nmemory = 3", "Device 'd' has work_per_cycle 0: a number above 0"),
-        ("work_per_cycle = 1\nmemory = 3\nspeed = 2", r"Device 'd' has the key 'speed'.*: name, work_per_cycle, memory"),
-        ("work_per_cycle = 1\nmemory = 3\n[search]\nfactor = 2", r"Device 'd' has the key 'search.factor' \(did you mean factors\?\)"),
-        ("work_per_cycle = 1\nmemory = 3\n[search]\nrolling = 2", r"Device 'd' has search.rolling 2: write true or false"),
+        ("memory = 3", r"Device 'd' has \['memory'\] at its top where the key 'work_per_cycle' is needed: write name, work_per_cycle"),
+        ("work_per_cycle = 1", r"Device 'd' has \['work_per_cycle'\] at its top where the key 'memory' is needed"),
+        ("work_per_cycle = 0\nmemory = 3", "Device 'd' has 0 at work_per_cycle where a number above 0 is needed"),
+        (
+            "work_per_cycle = 1\nmemory = 3\nspeed = 2",
+            "Device 'd' has 'speed' at its top where one of the keys work_per_cycle",
+        ),
+        (
+            "work_per_cycle = 1\nmemory = 3\n[search]\nfactor = 2",
+            r"Device 'd' has 'factor' \(did you mean factors\?\) at search where one of",
+        ),
+        ("work_per_cycle = 1\nmemory = 3\n[search]\nrolling = 2", "Device 'd' has 2 at search.rolling where true or false is needed"),
         ("work_per_cycle = 1\nmemory = 3\n[search]\nfactors = 0", "factors 0 .* each must be 1 or more"),
         ("work_per_cycle = 1\nmemory = 3\n[home]\ntensors = ['input']", "one of home.tensors and home.bytes_per_cycle: give both"),
-        ("work_per_cycle = 1\nmemory = 3\nwork = 4", r"Device 'd' has work 4: it is a table; begin it with \[work\]"),
+        ("work_per_cycle = 1\nmemory = 3\nwork = 4", "Device 'd' has 4 at work where a table is needed"),
         ("=", "Device 'd' is not TOML"),
     ],
 )

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.structs import asdict
 
+from npu_model.documents import typed
 from npu_model.errors import InputError
 from npu_model.printable import printable
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
@@ -21,10 +22,8 @@ from validation.calibrate.evaluation import Errors
 SCHEMA = 1
 REFERENCE = "corstone_fvp_u55.toml"
 
-T = TypeVar("T", bound=Struct)
 
-
-class FittedValue(Struct, frozen=True):
+class FittedValue(Struct, frozen=True, forbid_unknown_fields=True):
     """One fitted parameter: its value, what it was before, its bounds, and its bootstrap interval, in the parameter's unit."""
 
     name: str
@@ -36,7 +35,7 @@ class FittedValue(Struct, frozen=True):
     interval_high: float
 
 
-class CloseSet(Struct, frozen=True):
+class CloseSet(Struct, frozen=True, forbid_unknown_fields=True):
     """A set of parameter values within the noise of the fit: ``values`` in the order of the fitted parameters, and the mean error.
 
     ``draws`` is the number of the bootstrap's draws that the set suits best.
@@ -47,7 +46,7 @@ class CloseSet(Struct, frozen=True):
     draws: int
 
 
-class FittedPoint(Struct, frozen=True):
+class FittedPoint(Struct, frozen=True, forbid_unknown_fields=True):
     """One measurement that the fit saw: the network, the measured cycles, and the fitted model's cycles."""
 
     name: str
@@ -57,7 +56,7 @@ class FittedPoint(Struct, frozen=True):
     source: str
 
 
-class FoldErrors(Struct, frozen=True):
+class FoldErrors(Struct, frozen=True, forbid_unknown_fields=True):
     """Errors on one group by a fit to all others; ``kind`` is network or accelerator."""
 
     kind: str
@@ -67,7 +66,7 @@ class FoldErrors(Struct, frozen=True):
     worst: float
 
 
-class ErrorFigures(Struct, frozen=True):
+class ErrorFigures(Struct, frozen=True, forbid_unknown_fields=True):
     """Relative errors of NPU ACTIVE: mean absolute and worst signed; ``mean_low`` and ``mean_high`` bound the mean (bootstrap)."""
 
     default_mean: float
@@ -152,46 +151,6 @@ def to_toml(profile: CalibrationProfile) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _texts(table: Mapping[str, Any], where: str, key: str) -> tuple[str, ...]:
-    """A key of a table that holds a list of texts; empty if the table has no such key."""
-    texts = table.get(key, [])
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise InputError(f"The calibration profile has {where}{key} = {str(texts)[:60]}: write a list of texts.")
-    return tuple(texts)
-
-
-def _get(table: Mapping[str, Any], where: str, key: str, kind: type) -> Any:
-    """A key of a table, of the right type; an integer is a float too."""
-    if kind == tuple[str, ...]:
-        return _texts(table, where, key)
-    if key not in table:
-        raise InputError(f"The calibration profile has no {where}{key}: write the profile again with calibrate fit.")
-    value = table[key]
-    if kind is float and type(value) is int:
-        value = float(value)
-    if type(value) is not kind:
-        raise InputError(f"The calibration profile has {where}{key} = {str(value)[:60]}: a value of type {kind.__name__} is needed.")
-    return value
-
-
-def _record(make: type[T], table: Any, where: str) -> T:
-    """A value of plain fields from a table that has exactly these keys."""
-    if not isinstance(table, dict):
-        raise InputError(f"The calibration profile has no table {where}: write the profile again with calibrate fit.")
-    known = {field.name: field.type for field in fields(make)}
-    for key in table:
-        if key not in known:
-            raise InputError(f"The calibration profile has the unknown key {where}.{str(key)[:60]}: the keys are {', '.join(known)}.")
-    return make(**{key: _get(table, f"{where}.", key, kind) for key, kind in known.items()})
-
-
-def _records(make: type[T], table: Mapping[str, Any], key: str) -> tuple[T, ...]:
-    rows = table.get(key, [])
-    if not isinstance(rows, list):
-        raise InputError(f"The calibration profile's {key} is not an array of tables: write it as [[{key}]].")
-    return tuple(_record(make, row, key) for row in rows)
-
-
 _RATIO = re.compile(r"\d{1,18}(\.\d{1,18}|/\d{1,18})?", re.ASCII)
 """Ratios that are accepted: an exponent would turn a few characters into a number of millions of digits."""
 
@@ -240,23 +199,27 @@ def timing_from_toml(text: str) -> TimingParameters:
     return timing_from_table(_table(text).get("timing"))
 
 
+class _File(Struct):
+    """The content of a profile's file, but for its schema and timing."""
+
+    name: str
+    date: str
+    seed: int
+    tools: dict[str, str]
+    errors: ErrorFigures
+    fitted: tuple[FittedValue, ...] = ()
+    folds: tuple[FoldErrors, ...] = ()
+    points: tuple[FittedPoint, ...] = ()
+    undecided: tuple[str, ...] = ()
+    sets: tuple[CloseSet, ...] = ()
+
+
 def from_toml(text: str) -> CalibrationProfile:
     """The profile that a TOML text describes; InputError names what is missing or wrong."""
     table = _table(text)
-    tools = _get(table, "", "tools", dict)
-    return CalibrationProfile(
-        name=_get(table, "", "name", str),
-        date=_get(table, "", "date", str),
-        seed=_get(table, "", "seed", int),
-        tools=tuple((tool, _get(tools, "tools.", tool, str)) for tool in tools),
-        timing=timing_from_table(table.get("timing")),
-        errors=_record(ErrorFigures, table.get("errors"), "errors"),
-        fitted=_records(FittedValue, table, "fitted"),
-        folds=_records(FoldErrors, table, "folds"),
-        points=_records(FittedPoint, table, "points"),
-        undecided=_texts(table, "", "undecided"),
-        sets=_records(CloseSet, table, "sets"),
-    )
+    file = typed(_File, table, "The calibration profile", remedy="write the profile again with calibrate fit")
+    own = asdict(file) | {"tools": tuple(file.tools.items()), "timing": timing_from_table(table.get("timing"))}
+    return CalibrationProfile(**own)
 
 
 def reference_profile() -> CalibrationProfile:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from npu_model.accelerator import accelerator
+from npu_model.documents import typed
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import printable
 from npu_model.toml_text import parse_toml
@@ -16,8 +17,6 @@ from npu_testbed.devices.chips import device_pack
 from validation.reading import read_configuration
 
 _OPTIONS = ("timing_adapter", "config", "system_config", "memory_mode")
-_REQUIRED = ("title", "accelerator", "source", "unknown")
-_MOST_BYTES = 1 << 40
 
 
 class Chip(Struct, frozen=True):
@@ -42,6 +41,20 @@ class Chip(Struct, frozen=True):
     def defaults(self) -> dict[str, Any]:
         """The options of the chip, by their names in Python."""
         return {"accelerator_config": self.accelerator} | {name: getattr(self, name) for name in _OPTIONS}
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    """The table of a chip in a file."""
+
+    title: str
+    accelerator: str
+    source: str
+    unknown: str
+    timing_adapter: str | None = None
+    config: str | None = None
+    system_config: str | None = None
+    memory_mode: str | None = None
+    sram_bytes: Annotated[int, Meta(ge=0, le=1 << 40)] = 0
 
 
 def _folder() -> Path:
@@ -74,32 +87,20 @@ def _chip(name: str, values: dict[str, Any], folder: Path) -> Chip:
             f"Chip {name} is known by its name, but no source says {printable(str(values['missing']))}: "
             "write what you know into a .toml file, and give that to --chip."
         )
-    known = (*_REQUIRED, *_OPTIONS, "sram_bytes")
-    for key, value in values.items():
-        if key not in known:
-            raise InputError(f"Chip {name} has a key {printable(key)!r}{did_you_mean(key, known)}: write one of {', '.join(known)}.")
-        if not isinstance(value, str) and key != "sram_bytes":
-            raise InputError(f"Chip {name} has a {key} that is not text: write it in quotation marks.")
-    for key in _REQUIRED:
-        if key not in values:
-            raise InputError(f"Chip {name} has no {key}: add {key} = VALUE.")
-    size = values.get("sram_bytes", 0)
-    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _MOST_BYTES:
-        raise InputError(f"Chip {name} has a wrong sram_bytes: write an integer from 0 to {_MOST_BYTES}.")
-    if ("timing_adapter" in values) == ("system_config" in values):
+    found = typed(_File, values, f"Chip {name}", remedy=_REMEDY)
+    if (found.timing_adapter is None) == (found.system_config is None):
         raise InputError(f"Chip {name} needs either a timing_adapter or a system_config, which are both memory systems: write one of them.")
-    config = values.get("config")
     return Chip(
         name=name,
-        title=printable(values["title"]),
-        accelerator=accelerator(values["accelerator"]).name,
-        timing_adapter=values.get("timing_adapter"),
-        config=None if config is None else folder / config,
-        system_config=values.get("system_config"),
-        memory_mode=values.get("memory_mode"),
-        sram_bytes=size,
-        source=printable(values["source"]),
-        unknown=printable(values["unknown"]),
+        title=printable(found.title),
+        accelerator=accelerator(found.accelerator).name,
+        timing_adapter=found.timing_adapter,
+        config=None if found.config is None else folder / found.config,
+        system_config=found.system_config,
+        memory_mode=found.memory_mode,
+        sram_bytes=found.sram_bytes,
+        source=printable(found.source),
+        unknown=printable(found.unknown),
     )
 
 
