@@ -3,7 +3,7 @@
 # No `from __future__ import annotations`: fields of Asks are read as values.
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from npu_model.errors import InputError
 from npu_testbed.asked import kinds
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.differences import CheckOutcome
     from npu_testbed.replays.simulation import Simulation
+    from npu_testbed.runtimes.runtime_use import RuntimeUse
 
 
 class CheckOptions(OneSearch["CheckOutcome"], frozen=True, kw_only=True):
@@ -40,6 +41,10 @@ class CheckOptions(OneSearch["CheckOutcome"], frozen=True, kw_only=True):
     sram_map: Annotated[kinds.PathText | None, Option("draw the arena over the cycles, tensor by tensor", "M.svg")] = None
     markdown: Annotated[bool, Option("print a summary in Markdown, for a pull request")] = False
     optimise: kinds.Optimise = None
+    runtime: Annotated[
+        Literal["tflm", "executorch", "bare"] | None,
+        Option("hold the bytes that an application sets aside for this runtime, and the cycles there, to the limits (default: the arena)"),
+    ] = None
 
 
 class Check(CheckOptions, frozen=True):
@@ -54,6 +59,7 @@ class Check(CheckOptions, frozen=True):
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed check network.json --max-cycles 100000 --max-bytes 65536",
         "npu-testbed check network.tflite --deadline 10 --chip alif-e7-hp",
+        "npu-testbed check network_vela.tflite --max-bytes 65536 --runtime tflm",
         "npu-testbed check network.json --against baseline.json --update",
         "npu-testbed check network.json --against baseline.json --tolerance 1 --markdown",
     )
@@ -78,7 +84,7 @@ class Check(CheckOptions, frozen=True):
         baseline = _comparable(self, baseline, simulation)
         held = None if self.update else baseline
         limits = _most_cycles(self, simulation), None if self.max_bytes is None else int(self.max_bytes)
-        found = bars(simulation, *limits, held, Fraction(self.tolerance or 0))
+        found = bars(simulation, *limits, held, Fraction(self.tolerance or 0), _in_runtime(self, simulation))
         if wants_bar and not found:
             raise InputError(_NO_BAR)
         said = update_text(str(self.against), simulation, baseline) if self.update else ""
@@ -117,6 +123,18 @@ def _most_cycles(ask: Check, simulation: "Simulation") -> "int | None":
     if ask.deadline is not None:
         limits.append(int(Fraction(ask.deadline) * simulation.system.clock_hz / 1000))
     return min(limits, default=None)
+
+
+def _in_runtime(ask: Check, simulation: "Simulation") -> "RuntimeUse | None":
+    """The network in the runtime that the limits are for; None without one. InputError if the runtime cannot run it."""
+    from npu_testbed.runtimes.chosen_runtime import require_runs
+    from npu_testbed.runtimes.runtime_use import placements
+
+    if ask.runtime is None:
+        return None
+    uses = placements(simulation.network, simulation.system, simulation.replay.cycles, simulation.timing)
+    require_runs(ask.runtime, uses)
+    return next(use for use in uses if use.runtime == ask.runtime)
 
 
 def _require_together(ask: "Check") -> None:

@@ -17,6 +17,7 @@ from npu_testbed.documents.differences import BarEntry, CheckDocument, LayerCycl
 from npu_testbed.documents.published import constant
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.inputs_outputs import inputs_outputs_json, outside_bytes
+from npu_testbed.runtimes.runtime_use import NAMES, RuntimeUse
 from sim.views.layers import layers
 from validation.reading import read_text
 
@@ -135,15 +136,23 @@ def require_comparable(baseline: Baseline, simulation: Simulation, path: str) ->
 
 
 def bars(
-    simulation: Simulation, max_cycles: int | None, max_bytes: int | None, baseline: Baseline | None, tolerance: Fraction = Fraction(0)
+    simulation: Simulation,
+    max_cycles: int | None,
+    max_bytes: int | None,
+    baseline: Baseline | None,
+    tolerance: Fraction = Fraction(0),
+    use: RuntimeUse | None = None,
 ) -> list[Bar]:
     """The requested bars; a figure may exceed its baseline by the share ``tolerance``.
 
-    The bytes that ``--arena-cache-size`` or the memory mode grants are a bar, too, unless ``max_bytes`` sets another.
+    The bytes that ``--arena-cache-size`` or the memory mode grants are a bar, too, unless ``max_bytes`` sets another. The limits hold for
+    the bytes that an application sets aside for a runtime, and for the cycles there, if its ``use`` of the network is given.
     """
     cycles, arena, memory = simulation.replay.cycles, simulation.planned_bytes, f"{simulation.memory_name} bytes"
-    found = [Bar("NPU cycles", cycles, max_cycles, "--max-cycles")] if max_cycles is not None else []
-    found += [Bar(memory, arena, max_bytes, "--max-bytes")] if max_bytes is not None else []
+    there = cycles if use is None or use.cycles is None else use.cycles
+    name, aside = (memory, arena) if use is None else (f"{NAMES[use.runtime]} bytes", use.arena + use.fast)
+    found = [Bar("NPU cycles", there, max_cycles, "--max-cycles")] if max_cycles is not None else []
+    found += [Bar(name, aside, max_bytes, "--max-bytes")] if max_bytes is not None else []
     if simulation.granted_bytes is not None and max_bytes is None:
         found.append(Bar(memory, arena, simulation.granted_bytes, "arena_cache_size"))
     if baseline is not None:

@@ -10,7 +10,7 @@ from npu_model.printable import printable
 from npu_testbed.documents.export import ExportDocument, LostInputEntry
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.runtimes.runtime_use import BARE, EXECUTORCH, TFLM, RuntimeUse
-from npu_testbed.runtimes.runtime_words import notes, runtimes_json
+from npu_testbed.runtimes.runtime_words import notes, run_text, runtimes_json
 from validation.layout import filled
 
 _RUNTIMES = {"tflite": TFLM, "raw": EXECUTORCH}
@@ -37,8 +37,8 @@ class ExportOutcome(Outcome, frozen=True):
         return ExportDocument(self.source, self.file_format, sizes, runtimes_json(self.runtimes), lost)
 
     def text(self) -> str:
-        """A line for each file, and the bytes that the runtime of its format sets aside."""
+        """A line for each file, and the bytes, cycles and ports in the runtime of its format."""
         files = [f"{printable(str(path))}: {len(data):,} bytes" for path, data in self.files.items()]
         runtime = _RUNTIMES.get(self.file_format, BARE)
-        said = [sentence for one in self.runtimes if one.runtime == runtime for sentence in notes(one)]
+        said = [sentence for one in self.runtimes if one.runtime == runtime for sentence in (*notes(one), run_text(one)) if sentence]
         return "\n".join([*files, *map(filled, [*said, *self.layouts, *(printable(one.text, 1000) for one in self.lost)])])

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from npu_model.memory.system import AXI0, AXI1
 from npu_testbed.documents.units import OwnShareEntry, RuntimeEntry
 from npu_testbed.runtimes.own_share import UNMEASURED
-from npu_testbed.runtimes.runtime_use import BARE, EXECUTORCH, NAMES, TFLM, RuntimeUse
+from npu_testbed.runtimes.runtime_use import BARE, DRIVER_PORTS, EXECUTORCH, NAMES, TFLM, RuntimeUse
 from validation.layout import filled, grid
 
-_HEADERS = ("runtime", "set aside", "NPU cycles")
+_HEADERS = ("runtime", "set aside", "NPU cycles", "regions at AXI0", "at AXI1")
+
+_DOMAINS = {AXI0: 0, AXI1: 3}
+"""Value of a region in REGIONCFG that chooses a port, as Arm's core driver has them."""
 
 
 def _total(placement: RuntimeUse) -> str:
     return "-" if placement.refused else f"{placement.arena + placement.fast:,}"
+
+
+def _regions(placement: RuntimeUse, port: int) -> str:
+    """The regions that the runtime binds at a port."""
+    return ", ".join(str(region) for region, own in placement.ports if own == port) or "-"
 
 
 def notes(placement: RuntimeUse) -> list[str]:
@@ -57,7 +66,22 @@ def _bare_notes(placement: RuntimeUse) -> list[str]:
         return []
     ports = dict(placement.ports)
     where = " and ".join(f"{size:,} bytes in region {region} at AXI{ports[region]}" for region, size in placement.outside)
-    return [f"Your own firmware binds {where}: REGIONCFG names these ports, and `export --format c` the addresses."]
+    differing = [region for region, _ in placement.outside if ports[region] != DRIVER_PORTS[region]]
+    values = " and ".join(f"{_DOMAINS[ports[region]]} for region {region}" for region in differing)
+    said = f"set REGIONCFG to {values}" if differing else "the driver's default REGIONCFG has these ports"
+    return [f"Your own firmware binds {where}: {said}. `export --format c` names the addresses."]
+
+
+def run_text(placement: RuntimeUse) -> str:
+    """The cycles in a runtime and the ports of the regions, in a sentence; "" where nothing was replayed.
+
+    >>> run_text(RuntimeUse("tflm", 12800, cycles=13785, ports=((0, 1), (1, 0), (3, 0))))
+    'TFLite Micro: 13,785 NPU cycles, with regions 1, 3 at AXI0 and 0 at AXI1.'
+    """
+    if placement.cycles is None:
+        return ""
+    near, far = (_regions(placement, port) for port in (AXI0, AXI1))
+    return f"{NAMES[placement.runtime]}: {placement.cycles:,} NPU cycles, with regions {near} at AXI0 and {far} at AXI1."
 
 
 def homes_warning(placement: RuntimeUse, planned_cycles: int | None) -> str:
@@ -79,10 +103,13 @@ cycles and not 354,224. To run as planned, firmware binds the regions itself (`e
 
 
 def runtimes_text(placements: Sequence[RuntimeUse]) -> str:
-    """A table with the bytes to set aside and the cycles for each runtime, and explanations."""
-    rows = [(NAMES[one.runtime], _total(one), "-" if one.cycles is None else f"{one.cycles:,}") for one in placements]
+    """A table with the bytes to set aside, the cycles, and the port of each region for each runtime, and explanations."""
+    rows = [
+        (NAMES[one.runtime], _total(one), "-" if one.cycles is None else f"{one.cycles:,}", *(_regions(one, port) for port in (AXI0, AXI1)))
+        for one in placements
+    ]
     said = [filled(sentence) for one in placements for sentence in notes(one)]
-    return "\n".join((grid(_HEADERS, rows, (True, False, False)), "", *said))
+    return "\n".join((grid(_HEADERS, rows, (True, False, False, False, False)), "", *said))
 
 
 def runtimes_json(placements: Sequence[RuntimeUse]) -> tuple[RuntimeEntry, ...]:

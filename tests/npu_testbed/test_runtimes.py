@@ -254,6 +254,28 @@ def test_tflite_micros_own_bytes_are_part_of_the_arena_that_is_allowed(command: 
     assert "leaves TFLite Micro no room" in refusal(*words[:4], "--arena-cache-size", "512", "--runtime", "tflm", *output)
 
 
+def test_a_wrong_size_is_said_before_the_firmware_refuses_it(homed: tuple[Path, str], tmp_path: Path) -> None:
+    call("export", homed[0], "-o", tmp_path / "a.tflite")
+    plan = read_schedule(homed[0])
+    placed, refused, own = of_file(lower(plan), plan)
+    words = "check", homed[0], "--max-cycles", own.cycles, "--max-bytes"
+    enough = call(*words, placed.arena, "--runtime", "tflm")
+    assert enough.status == 0
+    assert f"TFLite Micro bytes  {placed.arena:,}" in enough.output
+    assert f"NPU cycles          {placed.cycles:,}" in enough.output
+    assert call(*words, placed.arena - 1, "--runtime", "tflm").status == 1
+    assert call(*words, plan.arena_size, "--runtime", "bare").status == 0
+    assert refused.refused in refusal(*words, placed.arena, "--runtime", "executorch")
+
+
+def test_an_answer_names_the_port_of_each_region(homed: tuple[Path, str], tmp_path: Path) -> None:
+    assert re.search(r"TFLite Micro [\d,]+ [\d,]+ 1, 3, 4 0 ", homed[1])
+    assert "set REGIONCFG to 3 for region 3" in homed[1]
+    said = call("export", homed[0], "-o", tmp_path / "a.tflite").output
+    assert "NPU cycles, with regions 1, 3, 4 at AXI0 and 0 at AXI1." in said
+    assert "with regions 1 at AXI0 and 0, 3, 4 at AXI1." in call("export", homed[0], "--format", "c", "-o", tmp_path / "a.c").output
+
+
 def test_no_file_is_compiled_that_is_worse_than_velas_under_tflite_micro(tmp_path: Path) -> None:
     words = "compile", "zoo:tiny_conv", "--home", "input=ext", "--effort", "quick", "--jobs", "1", "--output-dir", tmp_path / "out"
     said = refusal(*words)
