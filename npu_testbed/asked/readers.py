@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from npu_model.errors import InputError
 from npu_testbed.models.input_shapes import InputShape
 from npu_testbed.models.layouts import ChannelsLast
+
+N = TypeVar("N", int, float)
+
+LEAST = sys.float_info.min
+"""The least time above 0."""
 
 MOST_TIMES = 8
 """Largest multiple of a network's multiply-accumulates that a user may allow. No known form saves bytes beyond it."""
@@ -50,26 +57,35 @@ def cycle_count(text: str) -> int:
     return int(text)
 
 
+def _number(kind: Callable[[str], N], text: str, least: float, most: float, what: str) -> N:
+    """A number between bounds; ``what`` says what the text is not, and what to give."""
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not {what}")
+    return value
+
+
 def positive_count(text: str) -> int:
     """A number from 1 to 1000."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if not 1 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 1 to 1000")
-    return value
+    return _number(int, text, 1, 1000, "a number from 1 to 1000")
 
 
 def percentage(text: str) -> float:
     """A number from 0 to 100."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a percentage, give a number from 0 to 100")
-    return value
+    return _number(float, text, 0, 100, "a percentage, give a number from 0 to 100")
+
+
+def seconds(text: str) -> float:
+    """A time in seconds, above 0."""
+    return _number(float, text, LEAST, 7 * 24 * 3600, "a time, give seconds above 0, up to a week")
+
+
+def milliseconds(text: str) -> float:
+    """A time in milliseconds, above 0."""
+    return _number(float, text, LEAST, 1e9, "a time, give milliseconds above 0")
 
 
 MOST_TOLERANCE = 1000
@@ -90,31 +106,21 @@ def per_cent(text: str) -> Fraction:
     return value / 100
 
 
-def seconds(text: str) -> float:
-    """A time in seconds, above 0."""
+def _parsed(parse: Callable[[str], object], text: str) -> Any:
     try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 7 * 24 * 3600:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time, give seconds above 0, up to a week")
-    return value
+        return parse(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
 
 
 def input_shape(text: str) -> Any:
     """An ``--input-shape``."""
-    try:
-        return InputShape.of(text)
-    except InputError as error:
-        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
+    return _parsed(InputShape.of, text)
 
 
 def layout(text: str) -> Any:
     """A ``--layout``."""
-    try:
-        return ChannelsLast.of(text)
-    except InputError as error:
-        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
+    return _parsed(ChannelsLast.of, text)
 
 
 def times(text: str) -> Fraction:
@@ -129,15 +135,4 @@ def times(text: str) -> Fraction:
         value = Fraction(0)
     if not 1 <= value <= MOST_TIMES:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a multiple, give one from 1 to {MOST_TIMES}, such as 1.1")
-    return value
-
-
-def milliseconds(text: str) -> float:
-    """A time in milliseconds, above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1e9:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time, give milliseconds above 0")
     return value

@@ -12,13 +12,14 @@ from msgspec import Struct
 from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.ethosu.search.request import Request, Run
 from cascader.search.workers import as_completed, default_processes, workers
+from npu_model.documents import typed
 from npu_model.errors import InputError, did_you_mean
 from npu_testbed.ground.answers import FOLDER, Answers, key_of_request
 from npu_testbed.ground.failures import Failure, attempt
 from npu_testbed.ground.files import require_folder
 from npu_testbed.models.sources import PORTFOLIO
 from npu_testbed.portfolio.examination import examine
-from npu_testbed.portfolio.verdict import Examined, Report, from_json
+from npu_testbed.portfolio.verdict import Examined, Report
 from validation.portfolio import NETWORKS, PortfolioNetwork, drawn_network, drawn_number, portfolio_network
 
 SCHEMA = 3
@@ -38,7 +39,7 @@ class Results(Struct, frozen=True):
 
     def find(self, request: Request) -> Examined | None:
         """The finding in the folder, None if there is none."""
-        return Answers(self.folder).find(self.key(request), from_json)
+        return Answers(self.folder).find(self.key(request), partial(typed, Examined))
 
     def search(self, request: Request) -> Answers:
         """The answers of the search of a network while the network is examined."""

@@ -105,20 +105,6 @@ def _slower(strategy: str, peer: BytesAndCycles, own: BytesAndCycles | None) -> 
     return f"takes {own.cycles / peer.cycles:.3f} of Vela {strategy}'s cycles in its {peer.memory:,} bytes"
 
 
-def from_json(document: dict[str, Any]) -> Examined:
-    """The finding that :meth:`Finding.to_json` wrote; KeyError or TypeError for anything else."""
-    plain = {key: document[key] for key in ("network", "group", "accelerator", "memory_system", "remark", "failure", "no_peer")}
-    vela, ours = document["vela"], document["ours"]
-    if vela is not None:
-        figures = {what: BytesAndCycles(**vela[what]) for what in ("size", "performance")}
-        vela = VelaFigures(**(vela | figures | {"failures": tuple(vela["failures"])}))
-    if ours is not None:
-        under = ("at_size_cycles", "in_size_bytes", "in_performance_bytes")
-        points = {what: None if ours[what] is None else BytesAndCycles(**ours[what]) for what in under}
-        ours = Ours(**(ours | points | {"smallest": BytesAndCycles(**ours["smallest"])}))
-    return Examined(**plain, vela=vela, ours=ours, check=Check(document["check"]))
-
-
 class Report(Struct, frozen=True):
     """The findings of a run, in the order of the portfolio, accelerator by accelerator."""
 

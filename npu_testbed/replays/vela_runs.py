@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cascader.frontends.vela import CORES, CompilerOptions, VelaResult, checked_network
 from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
-from npu_model.documents import plain
+from npu_model.documents import plain, typed
 from npu_model.errors import InputError, LimitError, UnfinishedError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -174,6 +174,10 @@ def outcomes(batch: VelaBatch) -> tuple[VelaOutcome | VelaFailure, ...]:
     return tuple(_outcome(batch.task, run, result) for run, result in zip(batch.runs, _compiled(batch), strict=True))
 
 
+_OUTCOMES: Any = tuple[VelaOutcome | None, ...]
+"""The kept outcomes of a batch: None for a failure."""
+
+
 def outcomes_key(batch: VelaBatch) -> str:
     """The key of everything that determines :func:`outcomes`."""
     task = batch.task
@@ -185,24 +189,14 @@ def outcomes_key(batch: VelaBatch) -> str:
 
 def outcomes_json(found: Sequence[VelaOutcome | VelaFailure]) -> list[Any] | None:
     """Outcomes as values that JSON can hold; None for a failure, which is tried again, and None for the whole if all failed."""
-    plain = [None if isinstance(one, VelaFailure) else _outcome_json(one) for one in found]
-    return plain if any(plain) else None
+    made = [None if isinstance(one, VelaFailure) else one for one in found]
+    return plain(made) if any(made) else None
 
 
-def _outcome_json(found: VelaOutcome) -> dict[str, Any]:
-    return {"memory": found.point.memory, "cycles": found.point.cycles, "on_cpu": list(found.on_cpu)}
-
-
-def outcomes_of(plain: Any, batch: VelaBatch) -> tuple[VelaOutcome | VelaFailure, ...]:
-    """The outcomes from :func:`outcomes_json`, with failures tried again; TypeError, ValueError or LookupError for other values."""
-    known = {run: _outcome_of(one, run) for run, one in zip(batch.runs, plain, strict=True) if one is not None}
+def outcomes_of(given: Any, batch: VelaBatch) -> tuple[VelaOutcome | VelaFailure, ...]:
+    """The outcomes from :func:`outcomes_json`, with failures tried again; InputError or ValueError for other values."""
+    found = typed(_OUTCOMES, given)
+    known = {run: one for run, one in zip(batch.runs, found, strict=True) if one is not None and one.point.run == run}
     again = tuple(run for run in batch.runs if run not in known)
     tried = dict(zip(again, outcomes(replace(batch, runs=again)), strict=True)) if again else {}
     return tuple(known.get(run) or tried[run] for run in batch.runs)
-
-
-def _outcome_of(plain: Any, run: VelaRun) -> VelaOutcome:
-    memory, cycles, on_cpu = plain["memory"], plain["cycles"], plain["on_cpu"]
-    if not (type(memory) is int and type(cycles) is int and type(on_cpu) is list and all(type(code) is str for code in on_cpu)):
-        raise TypeError("An outcome has two integers and a list of texts.")
-    return VelaOutcome(VelaPoint(run, memory, cycles), tuple(on_cpu))

@@ -17,13 +17,14 @@ import npu_testbed.comparisons.comparison
 import npu_testbed.portfolio.examination
 import npu_testbed.portfolio.run
 from cascader.ethosu.search.request import Request
+from npu_model.documents import typed
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
 from npu_testbed.ground.answers import Answers
 from npu_testbed.portfolio.examination import judge
 from npu_testbed.portfolio.run import Results, chosen
 from npu_testbed.portfolio.tables import page, tables
-from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, Report, VelaFigures, from_json
+from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, Report, VelaFigures
 from npu_testbed.proofs.verification import LITERT, VELA_STREAM, OutputComparison, Verification
 from npu_testbed.replays.vela_runs import VelaFailure, VelaRun
 from validation.portfolio import NETWORKS, portfolio_network
@@ -84,7 +85,7 @@ def test_a_difference_is_an_exception_only_where_the_portfolio_names_one() -> No
 def test_a_finding_is_the_same_after_it_was_written_and_read() -> None:
     findings = (found(), found(at_size=None, check=Check.DIFFERS, remark="r"), Examined("mnist", "g", DEVICE, "s", failure="It fails."))
     for finding in findings:
-        assert from_json(json.loads(json.dumps(finding.to_json()))) == finding
+        assert typed(Examined, json.loads(json.dumps(finding.to_json()))) == finding
 
 
 def test_what_is_kept_is_found_again_for_the_same_question_alone(tmp_path: Path) -> None:
