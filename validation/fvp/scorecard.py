@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from msgspec import Struct, to_builtins
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.deep_jobs import TimedProgram
@@ -104,18 +104,8 @@ class Scorecard(Struct, frozen=True):
 def _beats(beats: Beats, point: ReferencePoint | WholeRun) -> tuple[BeatScore, ...]:
     if point.beats is None:
         return ()
-    if point.beats.axi1_write is not None:
-        return (
-            BeatScore("SRAM_RD", beats.axi0_read, point.beats.axi0_read),
-            BeatScore("SRAM_WR", beats.axi0_write, point.beats.axi0_write),
-            BeatScore("EXT_RD", beats.axi1_read, point.beats.axi1_read),
-            BeatScore("EXT_WR", beats.axi1_write, point.beats.axi1_write),
-        )
-    return (
-        BeatScore("AXI0_RD", beats.axi0_read, point.beats.axi0_read),
-        BeatScore("AXI0_WR", beats.axi0_write, point.beats.axi0_write),
-        BeatScore("AXI1_RD", beats.axi1_read, point.beats.axi1_read),
-    )
+    ports = ("AXI0_RD", "AXI0_WR", "AXI1_RD") if point.beats.axi1_write is None else ("SRAM_RD", "SRAM_WR", "EXT_RD", "EXT_WR")
+    return tuple(BeatScore(port, ours, fvp) for port, ours, fvp in zip(ports, astuple(beats), astuple(point.beats), strict=False))
 
 
 def _replay(measured: ReferencePoint, system: MemorySystem, timing: TimingParameters) -> Replay:
@@ -270,28 +260,19 @@ def _beats_json(beats: Iterable[BeatScore]) -> dict[str, Any]:
     return {b.port: {"ours": b.ours, "fvp": b.fvp, "error": b.error} for b in beats}
 
 
-def _plain(value: Struct) -> dict[str, Any]:
-    plain: dict[str, Any] = to_builtins(value)
-    return plain
+def _scored(record: Struct, score: Struct, *figures: str) -> dict[str, Any]:
+    """A published record with figures of its score, and its beats if the score has any field of them."""
+    plain: dict[str, Any] = to_builtins(record)
+    beats = {"beats": _beats_json(score.beats)} if isinstance(score, (PointScore, WholeRunScore)) else {}
+    return plain | {name: getattr(score, name) for name in figures} | beats
 
 
-def _point_json(score: PointScore) -> dict[str, Any]:
-    beats = _beats_json(score.beats)
-    return _plain(score.point) | {"cycles": score.cycles, "error": score.error, "vela_error": score.vela_error, "beats": beats}
+def _points_json(scores: Iterable[PointScore]) -> list[dict[str, Any]]:
+    return [_scored(score.point, score, "cycles", "error", "vela_error") for score in scores]
 
 
-def _whole_run_json(score: WholeRunScore) -> dict[str, Any]:
-    beats = _beats_json(score.beats)
-    return _plain(score.run) | {"active": score.active, "cycles": score.cycles, "error": score.error, "beats": beats}
-
-
-def _sweep_json(score: SweepScore) -> dict[str, Any]:
-    return _plain(score.sweep) | {
-        "cycles": score.cycles,
-        "cycles_on_grid": score.on_grid,
-        "error": score.error,
-        "resolution": score.resolution,
-    }
+def _operators_json(scores: Iterable[OperatorScore | ReadingScore], figure: str) -> list[dict[str, Any]]:
+    return [_scored(s.operator, s, figure, "cycles", "error") | {"expected_cycles": s.operator.cycles} for s in scores]
 
 
 def to_json(card: Scorecard) -> dict[str, Any]:
@@ -301,18 +282,12 @@ def to_json(card: Scorecard) -> dict[str, Any]:
         "passed": card.passed,
         "bars": [to_builtins(bar) | {"passed": bar.passed, "verdict": bar.verdict} for bar in card.bars],
         "summaries": [to_builtins(s) | {"within": dict(zip(map(str, SHARES), s.within, strict=True))} for s in card.summaries],
-        "points": [_point_json(score) for score in card.points],
-        "whole_runs": [_whole_run_json(score) for score in card.whole_runs],
-        "u65": [_point_json(score) for score in card.u65],
-        "u85": [_point_json(score) for score in card.u85],
-        "old": [_point_json(score) for score in card.old],
-        "sweeps": [_sweep_json(score) for score in card.sweeps],
-        "operators": [
-            _plain(s.operator) | {"expected_cycles": s.operator.cycles, "cycles": s.cycles, "mac_cycles": s.mac_cycles, "error": s.error}
-            for s in card.operators
-        ],
-        "readings": [
-            _plain(s.operator) | {"reading": s.reading, "expected_cycles": s.operator.cycles, "cycles": s.cycles, "error": s.error}
-            for s in card.readings
-        ],
+        "points": _points_json(card.points),
+        "whole_runs": [_scored(score.run, score, "active", "cycles", "error") for score in card.whole_runs],
+        "u65": _points_json(card.u65),
+        "u85": _points_json(card.u85),
+        "old": _points_json(card.old),
+        "sweeps": [_scored(s.sweep, s, "cycles", "error", "resolution") | {"cycles_on_grid": s.on_grid} for s in card.sweeps],
+        "operators": _operators_json(card.operators, "mac_cycles"),
+        "readings": _operators_json(card.readings, "reading"),
     }

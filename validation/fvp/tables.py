@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from npu_model.errors import InputError
 from validation.fvp.scores import (
@@ -23,6 +23,7 @@ from validation.tables import Table, percent, share
 
 _CLAIM = "Agreement with Arm's simulator (Corstone-300, Corstone-310 and Corstone-320 FVP), not silicon."
 _BEATS = "A beat is 8 bytes, or 16 on the U65. The FVP's beats are published only with adapters on. AXI1_RD includes the command fetch."
+_DEEP_BEATS = "All ports to the SRAM, and all to the external memory (EXT). A beat is 16 bytes."
 _GRID = (
     f"Only NPU TOTAL is published here, on a grid of {TOTAL_GRID} cycles. Our NPU ACTIVE, plus the {TOTAL_OVERHEAD} cycles by which "
     "TOTAL exceeds it, is rounded up to that grid before the comparison. An error below the resolution cannot be seen. Where the "
@@ -105,22 +106,22 @@ def _summaries(summaries: Sequence[ScoreSummary]) -> Table:
     return Table("Errors of NPU ACTIVE", headers, rows, (_VELA,))
 
 
-def _points(scores: Sequence[PointScore]) -> Table:
-    rows = tuple(
-        (
-            s.point.network,
-            s.point.accelerator,
-            _onoff(s.point.adapters),
-            str(s.point.active),
-            str(s.cycles),
-            percent(s.error),
-            str(s.point.vela_cycles),
-            percent(s.vela_error),
-        )
-        for s in scores
-    )
-    headers = ("network", "accelerator", "adapters", "FVP ACTIVE", "ours", "error", "Vela", "Vela error")
-    return Table("NPU ACTIVE, cycles", headers, rows, (_CLAIM,))
+_CELLS: dict[str, Callable[[PointScore], str]] = {
+    "network": lambda score: score.point.network,
+    "accelerator": lambda score: score.point.accelerator,
+    "adapters": lambda score: _onoff(score.point.adapters),
+    "FVP ACTIVE": lambda score: str(score.point.active),
+    "ours": lambda score: str(score.cycles),
+    "error": lambda score: percent(score.error),
+    "Vela": lambda score: str(score.point.vela_cycles),
+    "Vela error": lambda score: percent(score.vela_error) if score.point.vela_cycles else "",
+}
+"""The cells of a point by their headers."""
+
+
+def _points(title: str, scores: Sequence[PointScore], notes: tuple[str, ...], *, without: tuple[str, ...] = ()) -> Table:
+    headers = tuple(header for header in _CELLS if header not in without)
+    return Table(title, headers, tuple(tuple(_CELLS[header](score) for header in headers) for score in scores), notes)
 
 
 def _whole_runs(scores: Sequence[WholeRunScore]) -> Table:
@@ -131,51 +132,19 @@ def _whole_runs(scores: Sequence[WholeRunScore]) -> Table:
     return Table("Small kernels, cascade", headers, rows, (_CLAIM, _WHOLE_RUNS))
 
 
-def _u85(scores: Sequence[PointScore]) -> Table:
-    rows = tuple(
-        (s.point.network, s.point.accelerator, str(s.point.active), str(s.cycles), percent(s.error), percent(s.vela_error)) for s in scores
-    )
-    headers = ("network", "accelerator", "FVP ACTIVE", "ours", "error", "Vela error")
-    return Table("Ethos-U85", headers, rows, (_CLAIM, _U85))
-
-
-def _u65(scores: Sequence[PointScore]) -> Table:
-    rows = tuple(
-        (
-            *(s.point.network, s.point.accelerator, _onoff(s.point.adapters)),
-            *(str(s.point.active), str(s.cycles), percent(s.error), percent(s.vela_error) if s.point.vela_cycles else ""),
-        )
-        for s in scores
-    )
-    headers = ("network", "accelerator", "adapters", "FVP ACTIVE", "ours", "error", "Vela error")
-    return Table("Ethos-U65", headers, rows, (_CLAIM, _U65))
-
-
-def _old(scores: Sequence[PointScore]) -> Table:
-    rows = tuple((s.point.network, s.point.accelerator, str(s.point.active), str(s.cycles), percent(s.error)) for s in scores)
-    return Table("Streams of older Velas", ("network", "accelerator", "FVP ACTIVE", "ours", "error"), rows, (_CLAIM, _OLD))
-
-
 def _cells(beats: Sequence[BeatScore]) -> tuple[str, ...]:
     return tuple(cell for b in beats for cell in (str(b.ours), str(b.fvp), percent(b.error)))
 
 
-def _beats(scores: Sequence[PointScore], runs: Sequence[WholeRunScore]) -> Table:
-    measured = [s for s in scores if s.beats]
-    rows = tuple((s.point.network, s.point.accelerator, *_cells(s.beats)) for s in measured)
-    rows += tuple((s.run.stream, s.run.accelerator, *_cells(s.beats)) for s in runs if s.beats)
-    ports = measured[0].beats if measured else ()
+def _beats(title: str, rows: Sequence[tuple[str, str, tuple[BeatScore, ...]]], note: str) -> Table:
+    """Counted beats, each row with its network and accelerator."""
+    ports = rows[0][2] if rows else ()
     headers = ("network", "accelerator", *(text for b in ports for text in (b.port, "FVP", "error")))
-    return Table("Data beats per AXI port", headers, rows, (_BEATS,))
+    return Table(title, headers, tuple((network, accelerator, *_cells(beats)) for network, accelerator, beats in rows), (note,))
 
 
-def _deep_beats(scores: Sequence[PointScore]) -> Table:
-    rows = tuple((s.point.network, s.point.accelerator, *_cells(s.beats)) for s in scores)
-    ports = scores[0].beats if scores else ()
-    headers = ("network", "accelerator", *(text for b in ports for text in (b.port, "FVP", "error")))
-    return Table(
-        "Data beats of the Ethos-U85", headers, rows, ("All ports to the SRAM, and all to the external memory (EXT). A beat is 16 bytes.",)
-    )
+def _counted(scores: Sequence[PointScore]) -> list[tuple[str, str, tuple[BeatScore, ...]]]:
+    return [(score.point.network, score.point.accelerator, score.beats) for score in scores if score.beats]
 
 
 def _sweeps(scores: Sequence[SweepScore]) -> Table:
@@ -211,42 +180,32 @@ def _sweeps(scores: Sequence[SweepScore]) -> Table:
     return Table("Sweeps of the timing adapters", headers, rows, (_GRID, "A cap is in bus words per period, 0 for none."))
 
 
-def _operators(scores: Sequence[OperatorScore]) -> Table:
-    rows = tuple(
+def _operator_rows(scores: Sequence[OperatorScore | ReadingScore], what: str) -> tuple[tuple[str, ...], ...]:
+    """The rows of single operators, with the ``what`` of a score between its maps and its cycles."""
+    return tuple(
         (
             "depthwise" if s.operator.depthwise else "conv2d",
             "x".join(map(str, s.operator.kernel)),
-            str(s.operator.ifm),
-            str(s.operator.ofm),
-            str(s.operator.block),
+            *(str(one) for one in (s.operator.ifm, s.operator.ofm)),
+            str(getattr(s.operator, what, None) or getattr(s, what)),
             str(s.operator.cycles),
             str(s.cycles),
-            str(s.mac_cycles),
+            *([str(s.mac_cycles)] if isinstance(s, OperatorScore) else []),
             percent(s.error),
         )
         for s in scores
     )
+
+
+def _operators(scores: Sequence[OperatorScore]) -> Table:
     headers = ("operator", "kernel", "IFM", "OFM", "block", "expected", "ours", "of which MAC", "error")
     least = _least(scores)
-    return Table("Single operators", headers, rows, (_SINGLE, least) if least else (_SINGLE,))
+    return Table("Single operators", headers, _operator_rows(scores, "block"), (_SINGLE, least) if least else (_SINGLE,))
 
 
 def _readings(scores: Sequence[ReadingScore]) -> Table:
-    rows = tuple(
-        (
-            "depthwise" if s.operator.depthwise else "conv2d",
-            "x".join(map(str, s.operator.kernel)),
-            str(s.operator.ifm),
-            str(s.operator.ofm),
-            s.reading,
-            str(s.operator.cycles),
-            str(s.cycles),
-            percent(s.error),
-        )
-        for s in scores
-    )
     headers = ("operator", "kernel", "IFM", "OFM", "read as", "expected", "ours", "error")
-    return Table("Other readings of the single operators", headers, rows, (_READINGS,))
+    return Table("Other readings of the single operators", headers, _operator_rows(scores, "reading"), (_READINGS,))
 
 
 def score_tables(  # noqa: PLR0913  # the options of validate fvp
@@ -264,11 +223,17 @@ def score_tables(  # noqa: PLR0913  # the options of validate fvp
     """The tables in reading order; InputError if there is no point to show."""
     if not points:
         raise InputError("The scorecard has 0 points: 1 or more are needed; replay the references first.")
-    tables = [_bars(bars), _summaries(summaries), _points(points), _whole_runs(whole_runs), _u65(u65), _u85(u85), _old(old)]
+    runs = [(run.run.stream, run.run.accelerator, run.beats) for run in whole_runs if run.beats]
     return [
-        *tables,
-        _beats((*points, *u65, *old), whole_runs),
-        _deep_beats(u85),
+        _bars(bars),
+        _summaries(summaries),
+        _points("NPU ACTIVE, cycles", points, (_CLAIM,)),
+        _whole_runs(whole_runs),
+        _points("Ethos-U65", u65, (_CLAIM, _U65), without=("Vela",)),
+        _points("Ethos-U85", u85, (_CLAIM, _U85), without=("adapters", "Vela")),
+        _points("Streams of older Velas", old, (_CLAIM, _OLD), without=("adapters", "Vela", "Vela error")),
+        _beats("Data beats per AXI port", [*_counted((*points, *u65, *old)), *runs], _BEATS),
+        _beats("Data beats of the Ethos-U85", _counted(u85), _DEEP_BEATS),
         _sweeps(sweeps),
         _operators(operators),
         _readings(readings),
