@@ -48,6 +48,7 @@ def test_the_script_gives_every_input_to_its_option_and_none_that_is_empty(site_
     script = f'set --\n{site_options.words()}\nif [ $# -gt 0 ]; then printf "%s\\n" "$@"; fi'
     values = {
         "optimise": "Size",
+        "runtime": "tflm",
         "effort": "quick",
         "keep": "input",
         "home": "input=ext\noutput=ext",
