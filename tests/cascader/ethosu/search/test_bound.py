@@ -8,6 +8,7 @@ from itertools import accumulate, islice, pairwise, product
 
 import pytest
 from asked_for import system_said
+from few_examples import few_cases
 from form_variants import variants
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,6 +52,15 @@ KINDS = (
 """Convolutions of every kind, sums, tables, 16 bits, recurrence."""
 
 
+def slow_home() -> MemorySystem:
+    """Constants at a sixteenth of the bytes per cycle: what has no room beside the tensors counts."""
+    arena, home = SYSTEM.ports
+    return replace(SYSTEM, ports=(arena, replace(home, pulse=None, cycles_per_word=Fraction(16))))
+
+
+SYSTEMS = {"timed": SYSTEM, "untimed": FAST, "slow home": slow_home()}
+
+
 @cache
 def network(name: str, device: str) -> Network:
     return import_network(load_model(name).data, device)
@@ -60,8 +70,8 @@ def bound(form: Network, device: str, system: MemorySystem) -> int:
     return least_cycles(form, DepthFirstScheduler(row_graph(form)), device, system)
 
 
-@pytest.mark.parametrize("device", ["ethos-u55-32", "ethos-u55-128", "ethos-u55-256"])
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.law
+@pytest.mark.parametrize(("name", "device"), few_cases(KINDS, ["ethos-u55-32", "ethos-u55-128", "ethos-u55-256"]))
 def test_no_form_takes_fewer_cycles_layer_by_layer_than_its_bound(name: str, device: str) -> None:
     for system in (SYSTEM, FAST):
         for form in variants(network(name, device), device, system, CascadeOptions()):
@@ -69,9 +79,10 @@ def test_no_form_takes_fewer_cycles_layer_by_layer_than_its_bound(name: str, dev
             assert 0 < bound(form, device, system) <= replayed
 
 
-@pytest.mark.parametrize("name", ["zoo:tiny_conv", "zoo:tiny_residual", "zoo:resnet8"])
-@pytest.mark.parametrize("system", [SYSTEM, FAST], ids=["timed", "untimed"])
-def test_no_draft_of_a_search_takes_fewer_cycles_than_the_bound(name: str, system: MemorySystem) -> None:
+@pytest.mark.law
+@pytest.mark.parametrize(("name", "memory"), few_cases(["zoo:tiny_conv", "zoo:resnet8", "zoo:tiny_residual"], ["timed", "untimed"]))
+def test_no_draft_of_a_search_takes_fewer_cycles_than_the_bound(name: str, memory: str) -> None:
+    system = SYSTEMS[memory]
     options = CascadeOptions(rungs=4, drafts=DraftOptions(moves=20))
     task = Task(network(name, "ethos-u55-128"), "ethos-u55-128", system, Replayer(quick_cycles, system), options=options)
     with workers(1) as executor:
@@ -87,19 +98,11 @@ def test_a_network_that_keeps_the_macs_busy_takes_little_more_than_its_bound() -
     assert replayed < 1.05 * bound(whole, "ethos-u55-32", FAST)
 
 
-def slow_home() -> MemorySystem:
-    """Constants at a sixteenth of the bytes per cycle: what has no room beside the tensors counts."""
-    arena, home = SYSTEM.ports
-    return replace(SYSTEM, ports=(arena, replace(home, pulse=None, cycles_per_word=Fraction(16))))
-
-
-SYSTEMS = {"timed": SYSTEM, "untimed": FAST, "slow home": slow_home()}
-
-
-@pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
-@pytest.mark.parametrize("name", ["zoo:tiny_conv", "zoo:tiny_residual", "portfolio:mnist"])
-def test_no_division_of_a_tiny_network_takes_fewer_cycles_than_its_arena_allows(name: str, system: MemorySystem) -> None:
+@pytest.mark.law
+@pytest.mark.parametrize(("name", "memory"), few_cases(["zoo:tiny_conv", "zoo:tiny_residual", "portfolio:mnist"], list(SYSTEMS)))
+def test_no_division_of_a_tiny_network_takes_fewer_cycles_than_its_arena_allows(name: str, memory: str) -> None:
     """Every division into groups and stripes, with no room for copies, a little, and room for all of them."""
+    system = SYSTEMS[memory]
     for form in variants(network(name, DEVICE), DEVICE, system, CascadeOptions())[:2]:
         plans = Cascader(form, DEVICE, system)
         bound = cycle_bound(form, plans.scheduler, DEVICE, system)
@@ -114,10 +117,10 @@ def test_no_division_of_a_tiny_network_takes_fewer_cycles_than_its_arena_allows(
                 assert bound.at(made.arena_size) <= quick_cycles(lower(made), system)
 
 
-@pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
-@pytest.mark.parametrize("name", ["zoo:ds_cnn", "zoo:resnet8"])
-def test_no_schedule_takes_fewer_cycles_than_its_arena_allows(name: str, system: MemorySystem) -> None:
-    options = CascadeOptions(rungs=6, drafts=DraftOptions(moves=20, regroupings=12))
+@pytest.mark.law
+@pytest.mark.parametrize(("name", "memory"), few_cases(["zoo:ds_cnn", "zoo:resnet8"], list(SYSTEMS)))
+def test_no_schedule_takes_fewer_cycles_than_its_arena_allows(name: str, memory: str) -> None:
+    options, system = CascadeOptions(rungs=6, drafts=DraftOptions(moves=20, regroupings=12)), SYSTEMS[memory]
     for form in variants(network(name, DEVICE), DEVICE, system, options)[:3]:
         plans = Cascader(form, DEVICE, system, options)
         bound = cycle_bound(form, plans.scheduler, DEVICE, system)
