@@ -16,9 +16,12 @@ def few(count: int) -> int:
 def few_cases(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Cases of a slow test with several parameters, for parametrize: each value of each axis in one case, or with NPU_TESTBED_ALL all.
 
-    >>> few_cases(["conv", "pool", "add"], ["size", "performance"])
-    [('conv', 'size'), ('pool', 'performance'), ('add', 'size')]
+    Each axis begins one value later in each round than the axis before, so that two axes of one length meet in other pairs.
+
+    >>> few_cases(["conv", "pool", "add", "mean"], ["size", "performance"], ["quick", "standard"])
+    [('conv', 'size', 'quick'), ('pool', 'performance', 'standard'), ('add', 'performance', 'quick'), ('mean', 'size', 'standard')]
     """
     if os.environ.get("NPU_TESTBED_ALL"):
         return list(itertools.product(*axes))
-    return [tuple(axis[number % len(axis)] for axis in axes) for number in range(max(map(len, axes)))]
+    longest = max(map(len, axes))
+    return [tuple(axis[(number + late * (number // len(axis))) % len(axis)] for late, axis in enumerate(axes)) for number in range(longest)]

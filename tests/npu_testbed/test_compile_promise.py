@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from asked_for import compile_model, said_memory, simulate_vela, system_said
 from command_line import call, refusal
+from few_examples import few_cases
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -56,8 +57,8 @@ def both(model: str, folder: Path, *words: str) -> tuple[PeerFigures, PeerFigure
     return figures(folder / "ours" / f"{name}_vela.tflite"), figures(folder / "theirs" / f"{name}_vela.tflite")
 
 
-@pytest.mark.parametrize("accelerator", ["ethos-u55-32", "ethos-u55-256"])
-@pytest.mark.parametrize("optimise", ["Performance", "Size"])
+@pytest.mark.law
+@pytest.mark.parametrize(("accelerator", "optimise"), few_cases(["ethos-u55-32", "ethos-u55-256"], ["Performance", "Size"]))
 def test_the_file_that_is_written_is_no_larger_and_no_slower_than_what_velas_command_writes(
     accelerator: str, optimise: str, tmp_path: Path
 ) -> None:
@@ -67,8 +68,8 @@ def test_the_file_that_is_written_is_no_larger_and_no_slower_than_what_velas_com
     assert ours.memory < theirs.memory if optimise == "Size" else ours.cycles < theirs.cycles
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("optimise", ["Performance", "Size"])
+@pytest.mark.law
+@pytest.mark.parametrize(("model", "optimise"), few_cases(MODELS, ["Size", "Performance"]))
 def test_the_verdict_is_that_of_two_replays(model: str, optimise: str) -> None:
     found = compiled(model, optimise)
     theirs = simulate_vela(model, accelerator_config="ethos-u55-128", optimise=optimise)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from asked_for import simulate_vela
 from command_line import call, refusal
 from cpu_networks import cpu_split_network
+from quick_comparisons import compare_quickly
 
 from npu_model.errors import InputError
 from npu_model.tflite.macs import MOST, operator_macs
@@ -21,6 +23,8 @@ from npu_testbed.cpu_time.estimate import inference_of
 from npu_testbed.cpu_time.table import SHIPPED, parse_cpu_table
 from npu_testbed.replays.simulation import Simulation
 from validation.zoo import build
+
+EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
 
 OWN = """
 title = "a core"
@@ -72,7 +76,8 @@ def test_an_own_table_is_followed_to_the_cycle(split: Path, tmp_path: Path) -> N
         assert found["milliseconds"][end] == pytest.approx(document["summary"]["milliseconds"] + cpu)
 
 
-def test_every_command_says_what_the_cpu_takes_and_all_say_the_same(split: Path, tmp_path: Path) -> None:
+def test_every_command_says_what_the_cpu_takes_and_all_say_the_same(split: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_quickly(monkeypatch)
     commands: list[tuple[Any, ...]] = [
         ("simulate", "vela", split, "--no-advice"),
         ("schedule", split, "-o", tmp_path / "s.json", "--effort", "quick", "--no-advice", "--jobs", 1),
@@ -159,7 +164,10 @@ def test_an_unknown_core_is_refused_before_any_work() -> None:
     assert "m99" in refusal("simulate", "vela", "zoo:tiny_conv", "--cpu", "m99")
 
 
-@pytest.mark.parametrize("name", ["ds_cnn", "resnet8", "mobilenet_v2"])
+@pytest.mark.law
+@pytest.mark.parametrize(
+    "name", ["ds_cnn", "resnet8", pytest.param("mobilenet_v2", marks=pytest.mark.skipif(not EVERY, reason="takes 4 seconds"))]
+)
 def test_macs_by_shapes_are_those_of_velas_kernels(name: str) -> None:
     model = read_tflite(build(name))
     by_shapes = sum(operator_macs(one, model.tensors) for one in model.operators)

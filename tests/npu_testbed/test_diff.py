@@ -192,9 +192,9 @@ def test_a_schedule_keeps_to_its_own_baseline_and_another_one_does_not(plan: Pat
     own = call("check", plan, "--against", baseline)
     assert own.status == 0
     assert "Every layer takes the cycles of the baseline." in own.output
-    smaller = baseline.with_name("smaller.json")
-    smaller.write_text(call("check", MODEL, *ON_128, "--optimise", "Size", "--json").output)
-    other = call("check", plan, "--against", smaller)
+    cascaded = baseline.with_name("cascaded.json")
+    cascaded.write_text(call("check", MODEL, *ON_128, "--json").output)
+    other = call("check", plan, "--against", cascaded)
     assert other.status == 1
     assert "MISSED" in other.output
 

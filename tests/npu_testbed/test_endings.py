@@ -14,6 +14,7 @@ from threading import Barrier
 
 import pytest
 from command_line import call, refusal
+from few_examples import few_cases
 
 from cascader.search.workers import workers
 from npu_testbed.ground import files
@@ -116,10 +117,12 @@ def test_workers_end_with_the_process_that_started_them(code: str, number: int, 
 
 
 @POSIX
-@pytest.mark.parametrize("code", [COMPILING, BY_COMMAND_LINE], ids=["direct", "command line"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
-def test_a_compilation_ends_with_its_process_and_leaves_no_folder(number: int, code: str, tmp_path: Path) -> None:
-    with start(code, tmp_path) as process:
+@pytest.mark.law
+@pytest.mark.parametrize(
+    ("number", "how"), few_cases([signal.SIGTERM, signal.SIGKILL, signal.SIGHUP, signal.SIGINT], ["direct", "command line"])
+)
+def test_a_compilation_ends_with_its_process_and_leaves_no_folder(number: int, how: str, tmp_path: Path) -> None:
+    with start({"direct": COMPILING, "command line": BY_COMMAND_LINE}[how], tmp_path) as process:
         wait_for(lambda: list(tmp_path.glob("npu-testbed-*/running")), "no compilation")
         children = descendants(process.pid)
         assert children

@@ -12,6 +12,7 @@ import pytest
 from asked_for import examine
 from command_line import call
 from cpu_networks import cpu_split_network
+from quick_comparisons import compare_quickly
 
 from npu_model.compiled.network import read_compiled
 from npu_testbed.differences.bars import read_baseline
@@ -31,7 +32,9 @@ def document(*words: object) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def compared() -> dict[str, Any]:
-    network: dict[str, Any] = document("compare", NAME, *HOMES, "--jobs", "1", "--no-advice")["networks"][0]
+    with pytest.MonkeyPatch.context() as patch:
+        compare_quickly(patch)
+        network: dict[str, Any] = document("compare", NAME, *HOMES, "--jobs", "1", "--no-advice")["networks"][0]
     return network
 
 
@@ -45,7 +48,8 @@ def test_beside_homes_vela_is_what_its_own_separate_regions_replay(compared: dic
     assert (beside["memory_bytes"], beside["cycles"]) == (alone["planned_bytes"], alone["cycles"])
 
 
-def test_a_comparison_counts_both_ways(compared: dict[str, Any]) -> None:
+def test_a_comparison_counts_both_ways(compared: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_quickly(monkeypatch)
     ends = compared["inputs_outputs"]
     assert [home["port"] for home in ends["homes"]] == [1, 1]
     assert ends["io_bytes"] == ends["outside_bytes"] > 0
@@ -70,7 +74,7 @@ def test_a_file_of_several_npu_operators_replays_and_computes_as_its_schedule(mo
 
 
 def test_velas_points_stand_beside_a_frontier_with_homes(tmp_path: Path) -> None:
-    outcome = call("frontier", "zoo:tiny_conv", *HOMES, "--with-vela", "--plot", tmp_path / "f.svg", "--jobs", "1")
+    outcome = call("frontier", "zoo:tiny_conv", *HOMES, "--rungs", "2", "--with-vela", "--plot", tmp_path / "f.svg", "--jobs", "1")
     assert outcome.status == 0
     assert "--separate-io-regions" in outcome.output
     assert "Vela Size, C++ core" in (tmp_path / "f.svg").read_text()
@@ -123,7 +127,8 @@ def test_a_baseline_of_other_homes_is_none(tmp_path: Path) -> None:
     assert call("check", NAME, *common, *far, "--against", baseline, "--tolerance", "900").status == 0
 
 
-def test_the_portfolio_takes_a_networks_own_homes_and_verifies_what_it_finds() -> None:
+def test_the_portfolio_takes_a_networks_own_homes_and_verifies_what_it_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_quickly(monkeypatch)
     finding = examine("camera_and_pose", recompute=Fraction(1))
     assert finding.ours is not None
     # The pose stays in the arena.

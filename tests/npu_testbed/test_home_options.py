@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from command_line import call
 
 NAME = "zoo:tiny_residual"
+EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
 
 SOC = """\
 [System_Config.Ethos_U55_Dram]
@@ -183,13 +185,21 @@ def test_a_schedule_in_one_arena_has_no_fast_scratch_to_write(tmp_path: Path) ->
     assert not (tmp_path / "net.tflite").exists()
 
 
-def test_what_does_not_fit_is_spilled_to_a_memory_that_is_offered(tmp_path: Path) -> None:
-    words = ("schedule", "zoo:resnet8", "--home", "input=ext", "--home", "output=ext", "--effort", "quick", "--no-advice", "--jobs", "1")
-    budget = ("--arena-cache-size", 4096)
+@pytest.mark.law
+@pytest.mark.parametrize(
+    ("model", "room"),
+    [
+        ("portfolio:residual_uint8", 3072),
+        pytest.param("zoo:resnet8", 4096, marks=pytest.mark.skipif(not EVERY, reason="takes 15 seconds: set NPU_TESTBED_ALL=1 to run it")),
+    ],
+)
+def test_what_does_not_fit_is_spilled_to_a_memory_that_is_offered(model: str, room: int, tmp_path: Path) -> None:
+    words = ("schedule", model, "--home", "input=ext", "--home", "output=ext", "--effort", "quick", "--no-advice", "--jobs", "1")
+    budget = ("--arena-cache-size", room)
     refused = call(*words, *budget, "-o", tmp_path / "no.json")
     assert (refused.status, "allow that much" in refused.errors) == (2, True)
     left = json.loads(call(*words, *budget, "--spill", "ext", "-o", tmp_path / "left.json", "--json").output)
-    assert left["arena_bytes"] <= 4096
+    assert left["arena_bytes"] <= room
     assert left["inputs_outputs"]["outside_bytes"] > 2 * left["inputs_outputs"]["io_bytes"], (
         "kernels work on a tensor between layers outside"
     )

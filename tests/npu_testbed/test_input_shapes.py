@@ -9,6 +9,7 @@ import pytest
 from command_line import call, refusal
 from hand_built import Graph
 from msgspec.structs import replace
+from quick_comparisons import compare_quickly
 
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
@@ -79,7 +80,10 @@ def test_an_unknown_axis_is_refused_by_name_with_what_to_give(command: tuple[obj
 
 @needs_litert
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(map(str, command[:2])))
-def test_every_command_that_reads_a_model_takes_the_shape(command: tuple[object, ...], source: Path, tmp_path: Path) -> None:
+def test_every_command_that_reads_a_model_takes_the_shape(
+    command: tuple[object, ...], source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare_quickly(monkeypatch)
     outcome = call(*words(command, source, tmp_path), "--input-shape", "image=1,24,24,4")
     assert outcome.status == 0, outcome.errors
 

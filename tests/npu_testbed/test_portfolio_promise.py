@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 from asked_for import compile_model
+from few_examples import few_cases
 
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
@@ -28,8 +29,7 @@ def compiled(name: str, optimise: str) -> Compilation:
     return compile_model(f"portfolio:{name}", optimise=optimise)
 
 
-@pytest.mark.parametrize("name", CHOSEN)
-@pytest.mark.parametrize("optimise", ["Performance", "Size"])
+@pytest.mark.parametrize(("name", "optimise"), few_cases(CHOSEN, ["Size", "Performance"]))
 def test_no_file_is_larger_or_slower_than_velas_for_the_same_command_line(name: str, optimise: str) -> None:
     try:
         found = compiled(name, optimise)

@@ -11,6 +11,7 @@ import pytest
 from asked_for import compare, frontier, points, said_memory, schedule
 from command_line import call, refusal
 from msgspec.structs import replace
+from quick_comparisons import compare_quickly
 from reference_data import shared_data
 from vendor_ini import board_ini
 
@@ -126,7 +127,8 @@ def test_one_name_a_memory_whatever_the_system_was_read_from(ini: Path) -> None:
         with_setting(board, ("Dram.read_latency", "77"))
 
 
-def test_a_setting_holds_in_schedule_frontier_and_compare_as_in_simulate(tmp_path: Path) -> None:
+def test_a_setting_holds_in_schedule_frontier_and_compare_as_in_simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_quickly(monkeypatch)
     file = tmp_path / "s.json"
     setting = ("--set", "OffChipFlash.read_latency=4000")
     assert call("schedule", MODEL, "-o", file, *setting, "--no-cascade", "--no-advice").status == 0

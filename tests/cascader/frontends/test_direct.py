@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from few_examples import few_cases
 from msgspec.structs import replace
 
 from cascader.frontends.vela import compiler, direct
@@ -56,11 +57,16 @@ def by_command_line(monkeypatch: pytest.MonkeyPatch) -> Any:
     return compiled
 
 
-@pytest.mark.parametrize("name", ["ethos-u55-32", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512"])
+@pytest.mark.law
 @pytest.mark.parametrize(
-    "options", [{"legalise": True}, {"optimise": "Size"}, {"arena_cache_size": 4096}, {"debug_database": False}], ids=str
+    ("name", "options"),
+    few_cases(
+        ["ethos-u55-32", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512"],
+        [{"legalise": True}, {"optimise": "Size"}, {"arena_cache_size": 4096}, {"debug_database": False}],
+    ),
+    ids=str,
 )
-def test_a_direct_call_gives_the_files_of_the_command_line(options: dict[str, Any], name: str, by_command_line: Any) -> None:
+def test_a_direct_call_gives_the_files_of_the_command_line(name: str, options: dict[str, Any], by_command_line: Any) -> None:
     model = build("tiny_residual")
     ours, velas = compile_network(model, CompilerOptions(name, **options)), by_command_line(model, name, options)
     assert replace(ours, database="") == replace(velas, database="")

@@ -10,6 +10,7 @@ import pytest
 import tflite
 from asked_for import schedule
 from command_line import call, refusal
+from few_examples import few_cases
 from msgspec.structs import replace
 from state_networks import with_state
 
@@ -41,12 +42,10 @@ def test_an_inference_begins_with_what_the_one_before_has_left(name: str) -> Non
 
 
 @needs_litert
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "how", [("--disable-cascading",), ("--effort", "quick"), ("--optimise", "Size", "--effort", "quick")], ids=" ".join
-)
-def test_inferences_in_a_row_are_litert_s_and_the_file_runs_as_the_schedule(name: str, how: tuple[str, ...], tmp_path: Path) -> None:
-    assert call("compile", f"portfolio:{name}", *how, "--enable-debug-db", "--output-dir", tmp_path).status == 0
+@pytest.mark.law
+@pytest.mark.parametrize(("name", "how"), few_cases(NAMES, ["--effort quick", "--disable-cascading", "--optimise Size --effort quick"]))
+def test_inferences_in_a_row_are_litert_s_and_the_file_runs_as_the_schedule(name: str, how: str, tmp_path: Path) -> None:
+    assert call("compile", f"portfolio:{name}", *how.split(), "--enable-debug-db", "--output-dir", tmp_path).status == 0
     for words in ((f"{name}_schedule.json",), (f"{name}_vela.tflite", "--model", f"portfolio:{name}")):
         outcome = call("verify", tmp_path / words[0], *words[1:], "--inferences", 5)
         assert outcome.status == 0, outcome
@@ -87,8 +86,8 @@ def test_a_schedule_file_holds_states_and_the_summary_counts_them(tmp_path: Path
 
 
 @needs_litert
-@pytest.mark.parametrize("handles", [1, 2])
-@pytest.mark.parametrize("order", ["ra", "rra", "rar", "raa", "rarar", "ar"])
+@pytest.mark.law
+@pytest.mark.parametrize(("order", "handles"), few_cases(["ra", "rra", "rar", "raa", "ar", "rarar"], [1, 2]))
 def test_a_state_is_read_and_assigned_in_the_order_of_the_network(order: str, handles: int, tmp_path: Path) -> None:
     source = tmp_path / "net.tflite"
     source.write_bytes(with_state(order, handles=handles))

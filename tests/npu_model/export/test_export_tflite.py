@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from few_examples import few_cases
 from kernel_driver_check import region_sizes
 from msgspec.structs import replace
 from scheduling import model_bytes, schedule
@@ -104,8 +105,8 @@ def test_the_exported_file_computes_what_the_reference_kernels_compute(name: str
 # An unchanged Vela program.
 
 
-@pytest.mark.parametrize("core", ["regor", "legacy"])
-@pytest.mark.parametrize("name", [*SMALL, *REAL])
+@pytest.mark.law
+@pytest.mark.parametrize(("name", "core"), few_cases([*SMALL, *REAL], ["regor", "legacy"]))
 def test_velas_programs_exported_unchanged_are_the_same_programs_to_the_word(name: str, core: str) -> None:
     compiled = velas(name, legacy=core == "legacy")
     network = read_compiled(compiled)

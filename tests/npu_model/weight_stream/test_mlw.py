@@ -11,7 +11,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from few_examples import few
+from few_examples import few, few_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_mlw import DamagedError, Reader, naive_decode, read_slice
@@ -158,8 +158,7 @@ def assert_like_the_codec(file: bytes) -> None:
         assert np.array_equal(decode(stream), codec(stream))
 
 
-@pytest.mark.parametrize("macs", [32, 64, 128, 256])
-@pytest.mark.parametrize("name", ["kws_micronet_m", "rnnoise_INT8", "yolo-fastest_192_face_v4"])
+@pytest.mark.parametrize(("name", "macs"), few_cases(["kws_micronet_m", "rnnoise_INT8", "yolo-fastest_192_face_v4"], [32, 64, 128, 256]))
 def test_every_weight_stream_of_a_measured_network_decodes_as_vela_decodes_it(name: str, macs: int) -> None:
     assert_like_the_codec((shared_data() / "fvp" / "streams" / f"{name}.ethos-u55-{macs}.vela500.tflite").read_bytes())
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from few_examples import few_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_data import shared_data
@@ -115,8 +116,8 @@ def test_part_kernel_order_pads_a_3x3_window_to_twelve_taps() -> None:
     assert symbol_count((8, 3, 3, 8), WeightFormat(8, part_kernel=True, ifm_bits=16), accelerator("ethos-u55-128")) == 8 * 8 * 10
 
 
-@pytest.mark.parametrize("name", ["kws_micronet_m", "rnnoise_INT8", "yolo-fastest_192_face_v4"])
-@pytest.mark.parametrize("device", ACCELERATORS, ids=lambda device: device.name)
+@pytest.mark.law
+@pytest.mark.parametrize(("name", "device"), few_cases(["kws_micronet_m", "rnnoise_INT8", "yolo-fastest_192_face_v4"], ACCELERATORS))
 def test_every_weight_stream_of_a_compiled_network_reencodes_to_a_stream_of_the_same_weights(name: str, device: Accelerator) -> None:
     data = (shared_data() / "fvp" / "streams" / f"{name}.{device.name}.vela500.tflite").read_bytes()
     checked = 0

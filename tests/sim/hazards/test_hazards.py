@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from cascades import cascade, cuts
 from every_order import Orders
+from few_examples import few_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -144,8 +145,8 @@ def of_vela(name: str, config: str) -> CompiledNetwork:
     return read_compiled(compile_network(build(name), CompilerOptions(config, "Performance")).compiled)
 
 
-@pytest.mark.parametrize("config", accelerator_names("u55"))
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.law
+@pytest.mark.parametrize(("name", "config"), few_cases(NAMES, accelerator_names("u55")))
 def test_streams_of_vela_have_no_hazard(name: str, config: str) -> None:
     assert network_hazards(of_vela(name, config)) == ()
 
@@ -198,9 +199,11 @@ def small_input(op: Operation) -> Operation:
     return replace(op, shram=replace(op.shram, ib_end=op.shram.ib_end - 1)) if isinstance(op, KernelOperation) else op
 
 
-@pytest.mark.parametrize("config", ["ethos-u55-32", "ethos-u55-128", "ethos-u55-256"])
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("change", [eager, unwaiting, low_accumulators, high_input, small_input])
+@pytest.mark.law
+@pytest.mark.parametrize(
+    ("change", "name", "config"),
+    few_cases([eager, unwaiting, low_accumulators, high_input, small_input], NAMES, ["ethos-u55-32", "ethos-u55-128", "ethos-u55-256"]),
+)
 def test_a_changed_stream_has_hazards(change: Change, name: str, config: str) -> None:
     network, count = changed(of_vela(name, config), change)
     assert count

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from few_examples import few_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -150,8 +151,7 @@ def test_at_its_original_addresses_a_real_network_is_velas_stream_again(name: st
     assert_is_velas_stream(name, DEFAULT)
 
 
-@pytest.mark.parametrize("device", accelerator_names())
-@pytest.mark.parametrize("name", ["resnet8", "unet", "tiny_conv", "cpu"])
+@pytest.mark.parametrize(("device", "name"), few_cases(accelerator_names(), ["resnet8", "unet", "tiny_conv", "cpu"]))
 def test_at_its_original_addresses_a_zoo_network_is_velas_stream_again(name: str, device: str) -> None:
     assert_is_velas_stream(name, device)
 

@@ -9,6 +9,7 @@ from math import ceil
 
 import numpy as np
 import pytest
+from few_examples import few_cases
 from msgspec.structs import replace
 from scheduling import network
 
@@ -69,9 +70,8 @@ def rows(*blocks: Shape3D) -> np.ndarray:
     return np.array([(block.height, block.width, block.depth) for block in blocks], np.int64)
 
 
-@pytest.mark.parametrize("device_name", DEVICES)
-@pytest.mark.parametrize("where", SOURCES)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.law
+@pytest.mark.parametrize(("name", "where", "device_name"), few_cases(NETWORKS, list(SOURCES), DEVICES))
 def test_a_chosen_block_fits_keeps_the_weights_order_and_is_expected_to_be_faster(name: str, where: str, device_name: str) -> None:
     device, sources = accelerator(device_name), SOURCES[where]
     others = 0
@@ -193,9 +193,8 @@ class Twin:
         return total + last * (float(output_rate(self.op, self.device)) + self.op.ofm.dtype.bytes / 8)
 
 
-@pytest.mark.parametrize("device_name", DEVICES)
-@pytest.mark.parametrize("where", SOURCES)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.law
+@pytest.mark.parametrize(("name", "where", "device_name"), few_cases(NETWORKS, list(SOURCES), DEVICES))
 def test_the_closed_form_is_the_sum_over_all_blocks(name: str, where: str, device_name: str) -> None:
     device, sources = accelerator(device_name), SOURCES[where]
     for operation, work in operations(name, device_name).items():

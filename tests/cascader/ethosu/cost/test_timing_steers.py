@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from command_line import call
+from few_examples import few_cases
 from msgspec.structs import replace
 from scheduling import DEFAULT, network
 from small_programs import memories, memory, program
@@ -68,8 +69,8 @@ def sources_of(timing: TimingParameters, latency: int) -> Sources:
     return Sources(Source(1.0, latency), Source(1.0, 2 * latency), shared=False, timing=timing, slot_response=response)
 
 
-@pytest.mark.parametrize("change", ALONE, ids=str)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.law
+@pytest.mark.parametrize(("change", "name"), few_cases(ALONE, list(OPERATIONS)))
 def test_the_engine_with_another_timing_takes_exactly_as_long_as_the_flow_with_it(name: str, change: dict[str, Any]) -> None:
     latency, timing = 32, replace(DEFAULT_TIMING, **change)
     (alone,) = replay(program(OPERATIONS[name]), system_of(latency), timing=timing).operations

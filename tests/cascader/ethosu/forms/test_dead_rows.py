@@ -6,6 +6,7 @@ from itertools import combinations
 
 import pytest
 from cascades import cascade_of, outputs, require_same_bytes
+from few_examples import few_cases
 from scheduling import DEFAULT
 
 from cascader.ethosu.codegen.lowering import lower
@@ -46,10 +47,9 @@ def shared(network: Network) -> Network:
     return over_dead_rows(network, [one.name for one in depthwise_over_dead_rows(network, DEVICE)], DEVICE, SOURCES)
 
 
-@pytest.mark.parametrize(("channels", "taps"), [(128, 3), (131, 3), (160, 5), (48, 3)])
-@pytest.mark.parametrize("kind", ["int8", "uint8", "int16"])
-def test_results_over_dead_rows_have_the_same_bytes_layer_by_layer_and_in_the_smallest_arena(kind: str, channels: int, taps: int) -> None:
-    network = bottlenecks(kind, channels, taps)
+@pytest.mark.parametrize(("layer", "kind"), few_cases([(128, 3), (131, 3), (160, 5), (48, 3)], ["int8", "uint8", "int16"]))
+def test_results_over_dead_rows_have_the_same_bytes_layer_by_layer_and_in_the_smallest_arena(layer: tuple[int, int], kind: str) -> None:
+    network = bottlenecks(kind, *layer)
     made = shared(network)
     assert len(made.graph.parts) > len(network.graph.parts)
     assert made.macs == network.macs

@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 from cascades import require_same_bytes
+from few_examples import few_cases
 from scheduling import DEFAULT
 
 from cascader.ethosu.cost.memory_path import Sources
@@ -80,9 +81,7 @@ def test_an_average_with_padding_is_not_cut_as_inside_it_would_divide_by_one() -
     assert [segment(network, 0, last) is None for last in range(3)] == [False, True, True]
 
 
-@pytest.mark.parametrize("count", [2, 3, 5])
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "kind", "count"), few_cases(list(NETWORKS), TYPES, [2, 3, 5]))
 def test_tiles_compute_the_same_layer_by_layer_and_as_a_cascade(name: str, kind: str, count: int) -> None:
     network = plain(name, kind)
     cut = segment(network, 0, len(network.graph.parts) - 1)

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from cascades import require_same_bytes
+from few_examples import few_cases
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -94,9 +95,7 @@ def whole(network: Network, count: int) -> Network:
     return made
 
 
-@pytest.mark.parametrize("count", [2, 3, 5])
-@pytest.mark.parametrize("kind", ["int8", "int16"])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(("name", "kind", "count"), few_cases(list(LAYERS), ["int8", "int16"], [2, 3, 5]))
 def test_tiles_through_views_compute_the_same(name: str, kind: str, count: int) -> None:
     require_same_bytes(plain(name, kind), whole(plain(name, kind), count), SYSTEM)
 
