@@ -1,4 +1,4 @@
-"""Moves of a draft that a replay judges: jobs in another block, copies left out, and copies issued later."""
+"""Moves of a draft that a replay judges: jobs in another block, copies left out, and one copy or all of them issued later."""
 
 from __future__ import annotations
 
@@ -73,6 +73,26 @@ def with_later_copies(draft: Draft, first: int = 0) -> Iterator[tuple[int, Draft
             changed = copies.copy()
             changed[:, 0] = moved[number_of]
             yield number, replace(draft, copies=changed.tobytes())
+
+
+def with_copies_ahead(draft: Draft, ahead: int) -> Draft:
+    """``draft`` with every copy issued at most ``ahead`` jobs before its first reader, and in the order of before.
+
+    No copy is issued earlier than before, so the draft still passes the checks that :func:`with_later_copies` names.
+    """
+    copies, parts = lines(draft.copies, COPY), lines(draft.jobs, JOB)[:, 0]
+    begins = _numbers(copies)
+    if not len(begins):
+        return draft
+    first = np.full(int(parts.max()) + 1, len(parts), dtype=np.int64)
+    np.minimum.at(first, parts, np.arange(len(parts)))
+    wanted = np.minimum.reduceat(first[copies[:, 3]], begins) - ahead
+    steps = copies[begins, 0]
+    # A copy is issued no later than those behind it.
+    moved = np.maximum(steps, np.minimum.accumulate(np.maximum(steps, wanted)[::-1])[::-1])
+    changed = copies.copy()
+    changed[:, 0] = moved[np.cumsum(copies[:, 2] == copies[:, 3]) - 1]
+    return replace(draft, copies=changed.tobytes())
 
 
 def changed_copies(draft: Draft, first: int = 0) -> Iterator[tuple[int, Draft]]:

@@ -33,6 +33,7 @@ from cascader.ethosu.search.replays import (
     replayed,
     started_otherwise,
     starting_limits,
+    with_later_copies,
 )
 from cascader.ethosu.search.request import unseen
 from cascader.ethosu.search.search import SearchResult, SearchSpace, distinct, explore, new_drafts, proven_bytes, search
@@ -186,6 +187,13 @@ class _Chooser(Struct, frozen=True):
             self.best.take(one)
         return more
 
+    def with_later_copies(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
+        """The drafts. The fastest ones have their copies issued later where that is faster: each competes once."""
+        later = with_later_copies(found, self.best.task.replay, self.executor, self.run.show)
+        for one in later.values():
+            self.best.take(one)
+        return tuple(later.get(one, one) for one in found)
+
     def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """Drafts that are best for other costs, in the form of the fastest drafts.
 
@@ -301,6 +309,8 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     if not smallest:
         found = (*found, *chooser.in_less_room(found))
     found = (*found, *chooser.started_otherwise(found))
+    if not smallest:
+        found = chooser.with_later_copies(found)
     fastest, proof = chooser.proven(chooser.changed_by_replays(found))
     chosen = task.settled(fastest.point())
     check_schedule(chosen.schedule)

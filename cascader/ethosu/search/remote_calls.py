@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from operator import itemgetter
 from typing import TypeVar
 
 from msgspec import Struct
 
 from cascader.draft.draft import Draft
-from cascader.draft.replayed_moves import alike
+from cascader.draft.replayed_moves import alike, with_copies_ahead
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.forms.planned import planned_limit
 from cascader.ethosu.forms.spread import Thunk
@@ -160,6 +161,24 @@ def less_room(form: Form, draft: Draft, limit: int, judge: Replay, effort: int) 
             if best is None or cycles < best[0]:
                 best = cycles, number, made
     return () if best is None else ((best[2], best[0]),)
+
+
+AHEAD = (1, 2, 3, 4, 6, 8)
+"""Jobs before its first reader at which each copy of a draft is issued at the earliest; each number is tried.
+
+A draft issues copies as early as its bytes permit, where they hold up the feature maps of kernels that estimates take to be undisturbed.
+"""
+
+
+def issued_later(form: Form, draft: Draft, cycles: int, judge: Replay) -> tuple[Draft, int]:
+    """A draft of ``cycles`` cycles with its copies issued later, as many jobs ahead as is fastest in replay, and its new cycles."""
+    best, known = (draft, cycles), {draft.copies}
+    for ahead in AHEAD:
+        made = with_copies_ahead(draft, ahead)
+        if made.copies not in known:
+            known.add(made.copies)
+            best = min(best, (made, form.judge(judge).cycles(made)), key=itemgetter(1))
+    return best
 
 
 class Turn(Struct, frozen=True):

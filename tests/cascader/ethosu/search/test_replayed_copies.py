@@ -10,14 +10,14 @@ from cascades import expected, outputs
 from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
-from cascader.draft.draft import Draft
-from cascader.draft.replayed_moves import changed_copies, copy_count
+from cascader.draft.draft import COPY, JOB, Draft, lines
+from cascader.draft.replayed_moves import changed_copies, copy_count, with_copies_ahead
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.ethosu.search.form import Form, FormRank
-from cascader.ethosu.search.remote_calls import Share, change
+from cascader.ethosu.search.remote_calls import AHEAD, Share, change, issued_later
 from cascader.ethosu.search.replayed_changes import with_replayed_copies
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
@@ -77,6 +77,31 @@ def test_every_copy_is_left_out_once_and_issued_later_once_wherever_it_begins(na
         assert all(len(later.copies) == count for _, later in tried[count:])
         for _, one in tried:
             check_schedule(one)
+
+
+@pytest.mark.parametrize("ahead", [0, *AHEAD, 1000])
+def test_copies_are_issued_as_many_jobs_ahead_at_most_in_their_order_and_none_earlier_than_before(ahead: int) -> None:
+    begun = drafted("resnet8")
+    made = with_copies_ahead(begun, ahead)
+    before, after, parts = lines(begun.copies, COPY), lines(made.copies, COPY), lines(begun.jobs, JOB)[:, 0].tolist()
+    assert replace(made, copies=begun.copies) == begun
+    assert (after[:, 1:] == before[:, 1:]).all()
+    later = 1 << 60
+    for step, was, reader in reversed([*zip(after[:, 0].tolist(), before[:, 0].tolist(), before[:, 3].tolist(), strict=True)]):
+        assert was <= step == max(was, min(later, parts.index(reader) - ahead))
+        later = step
+    check_schedule(form("resnet8").schedule(made))
+    assert outputs(lowered("resnet8", made)) == expected("resnet8")
+    assert (made == begun) == (ahead == 1000)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_copies_are_issued_as_many_jobs_ahead_as_is_fastest(name: str) -> None:
+    begun = drafted(name)
+    cycles = replayed(name, begun)
+    made, fewer = issued_later(form(name), begun, cycles, Replayer(quick_cycles, SYSTEM))
+    tried = [replayed(name, with_copies_ahead(begun, ahead)) for ahead in AHEAD]
+    assert fewer == replayed(name, made) == min(cycles, *tried)
 
 
 @pytest.mark.parametrize("name", NAMES)

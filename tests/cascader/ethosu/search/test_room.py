@@ -67,6 +67,14 @@ def test_a_mean_is_summed_in_pieces_with_any_budget(name: str) -> None:
     assert most < _cycles(off, None) * 0.9
 
 
+def test_a_quick_search_without_a_budget_is_as_fast_as_in_little_room() -> None:
+    """With room every copy is issued at the first job, and holds up the feature maps of the kernels after it."""
+    task = load_task("zoo:resnet8", effort="quick")
+    with workers(1) as executor:
+        most, little = (choose(task, executor, budget, Run(bounds=False), effort="quick").point.cycles for budget in (None, 60_000))
+    assert most <= little * 1.002
+
+
 def test_a_form_that_is_expected_to_be_a_little_slower_is_searched_to_its_end() -> None:
     assert _cycles(load_task("zoo:ds_cnn"), 15_632) <= 90_654
 
