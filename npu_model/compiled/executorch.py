@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words, parse_payload
+from npu_model.compiled.method_plan import method_plan
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.printable import printable
@@ -139,4 +140,4 @@ def read_executorch(data: bytes) -> CompiledNetwork:
             steps.append(CpuOperator(RUNTIME, steps[-1].outputs, program.inputs))
         steps.append(program)
     arena = max(region.size for program in programs for region in program.regions if region.index == ARENA)
-    return CompiledNetwork(tuple(steps), arena, programs[0].inputs, programs[-1].outputs)
+    return CompiledNetwork(tuple(steps), arena, programs[0].inputs, programs[-1].outputs, method=method_plan(data))

@@ -14,6 +14,7 @@ from npu_model.command_stream import decode_words, parse_payload
 from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.handed_on import check_handed_on
 from npu_model.compiled.layouts import read_layouts
+from npu_model.compiled.method_plan import MethodPlan
 from npu_model.compiled.resource_variable import COPIES_OF_STATE, ResourceVariable
 from npu_model.compiled.resources import HANDLE, ONCE, resource_variables, uses_resources
 from npu_model.errors import InputError, LimitError
@@ -101,7 +102,8 @@ class CompiledNetwork(Struct, frozen=True):
     keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` gives their content before
     the first inference. ``others`` counts the model's other subgraphs: the CPU runs them, and only the model has them. ``constant_outputs``
     are those that no step writes; ``outputs`` are the others. ``resources`` are states that a runtime keeps outside the arena: steps on the
-    CPU copy them into it and out of it. ``nhwc`` names the inputs and outputs that are NHWC but NCHW in the user's model.
+    CPU copy them into it and out of it. ``nhwc`` names the inputs and outputs that are NHWC but NCHW in the user's model. ``method`` is the
+    plan of a ``.pte``.
     """
 
     steps: tuple[Program | CpuOperator, ...]
@@ -113,6 +115,7 @@ class CompiledNetwork(Struct, frozen=True):
     constant_outputs: tuple[ConstantOutput, ...] = ()
     resources: tuple[ResourceVariable, ...] = ()
     nhwc: tuple[str, ...] = ()
+    method: MethodPlan | None = None
 
     @property
     def programs(self) -> tuple[Program, ...]:

@@ -106,14 +106,15 @@ def tflm(network: CompiledNetwork, system: MemorySystem, cycles: int | None, tim
 
 def executorch(network: CompiledNetwork, system: MemorySystem, cycles: int | None) -> RuntimeUse:
     """The placement by ExecuTorch, whose delegate runs one program in a scratch and copies inputs and outputs into it and out of it."""
-    if any(isinstance(step, CpuOperator) for step in network.steps) or len(network.programs) != 1:
+    method = network.method
+    if method is None and (any(isinstance(step, CpuOperator) for step in network.steps) or len(network.programs) != 1):
         return RuntimeUse(EXECUTORCH, refused="a delegate is one NPU program, and this network has operators on the CPU")
     if home_sizes(network):
         return RuntimeUse(EXECUTORCH, refused="its delegate knows no tensor outside the scratch: leave --home out")
     if network.variables:
         return RuntimeUse(EXECUTORCH, refused="its delegate keeps no states")
     ends = dict.fromkeys((*network.inputs, *network.outputs))
-    placed = sum(round_up(one.size, ALIGNMENT) for one in ends)
+    placed = sum(round_up(one.size, ALIGNMENT) for one in ends) if method is None else method.planned
     fast = fast_scratch_bytes(network) if has_fast_scratch(network) else 0
     return RuntimeUse(
         EXECUTORCH, arena_bytes(network), placed, method_share(network), fast=fast, ports=_ports(network, system), cycles=cycles

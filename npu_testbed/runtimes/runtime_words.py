@@ -57,6 +57,11 @@ def _executorch_notes(placement: RuntimeUse) -> list[str]:
     own = placement.own
     assert own is not None  # noqa: S101  # measured for ExecuTorch
     temporary = f"ExecuTorch: the temporary pool needs {placement.planned:,} bytes, which is the delegate's scratch."
+    if own.unmeasured:
+        method = f"The method's pool needs {placement.placed:,} for its planned buffers, and at least {own.least:,} of its own"
+        return [
+            f"{temporary} {method}: {UNMEASURED:,} are allowed for each of {own.unmeasured[0]}. Arm's runner copies the inputs there, too."
+        ]
     method = f"The method's pool needs {placement.placed:,} for inputs and outputs, and {own.least:,} to {own.most:,} of its own"
     return [f"{temporary} {method}. Operators around the delegate need more, and Arm's runner copies the inputs there, too."]
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from npu_model.compiled.method_plan import MethodPlan, method_plan
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.memory.timing_adapter import profile
 from npu_testbed.firmware import load_chip, run_firmware
@@ -46,6 +47,8 @@ MEASURED = {
 METHOD = {"zoo:tiny_conv": 209, "portfolio:mnist": 209, "portfolio:siamese_batch": 278, "portfolio:gru_unrolled": 346}
 """Bytes of the method besides its planned memory, as the ready ExecuTorch firmware printed them for programs of one delegate."""
 
+GOLDEN = Path(__file__).parents[1] / "golden"
+
 ARENA = 0x200000
 """Bytes of the tensor arena of that firmware."""
 
@@ -72,6 +75,24 @@ def test_what_executorch_took_of_its_pools_is_named(name: str, tmp_path: Path) -
     ends = sum((one.size + 15) // 16 * 16 for one in dict.fromkeys((*network.inputs, *network.outputs)))
     assert f"kExecutorchScratchSize = {network.arena_size},\n    kExecutorchPlannedSize = {ends},\n" in text
     assert f"kExecutorchMethodSize = {ends + use.own.most}\n" in text
+
+
+def test_a_deployed_method_takes_the_planned_bytes_that_its_file_says(tmp_path: Path) -> None:
+    """The ready ExecuTorch firmware printed 6,240 planned bytes, a method of 934, and a peak of 4,608 temporary ones."""
+    file = GOLDEN / "two_inputs_executorch.pte"
+    call("export", file, "--sizes", tmp_path / "a.h", "-o", tmp_path / "a.tflite")
+    sizes = {name: int(size) for name, size in re.findall(r"(k\w+) = (\d+)", (tmp_path / "a.h").read_text())}
+    assert sizes["kExecutorchScratchSize"] == 4608
+    assert sizes["kExecutorchPlannedSize"] == 6240
+    assert sizes["kExecutorchMethodSize"] >= 6240 + 934
+    assert "1,024 are allowed for each of 3 calls beside the delegate's" in (tmp_path / "a.h").read_text()
+
+
+def test_a_plan_is_read_from_whole_files_alone() -> None:
+    data = (GOLDEN / "two_inputs_executorch.pte").read_bytes()
+    assert method_plan(data) == MethodPlan(planned=6240, calls=4)
+    assert method_plan(data[64:]) is None
+    assert all(found is None or found.planned >= 0 for found in map(method_plan, (data[:end] for end in range(0, len(data), 64))))
 
 
 def test_an_operator_that_was_not_measured_is_named() -> None:
