@@ -11,7 +11,7 @@ from msgspec import Struct
 from npu_model.command_stream.registers import LongRegister, RegisterFile, ShortRegister
 from npu_model.command_stream.writer import RegisterWriter, Widths
 from npu_model.front import later
-from npu_model.program import Operation
+from npu_model.program import Control, ControlKind, DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
 
 if TYPE_CHECKING:
     from npu_model.command_stream import u55, u85
@@ -21,6 +21,11 @@ else:
 
 U55 = "u55"
 """The layout of the U55 and the U65."""
+
+
+_TRANSFER = "DMA_START"
+_WAITS: Mapping[str, type[DmaWait | KernelWait]] = {"DMA_WAIT": DmaWait, "KERNEL_WAIT": KernelWait}
+"""The names of commands that all families have."""
 
 
 class CommandSet(Struct, frozen=True):
@@ -34,10 +39,32 @@ class CommandSet(Struct, frozen=True):
     longs: Mapping[int, LongRegister]
     kernels: frozenset[int]
     bases: Mapping[int, tuple[str, int]]
-    decode: Callable[[RegisterFile, ShortRegister, int], Operation]
-    set_registers: Callable[[RegisterWriter, Operation], tuple[ShortRegister, int]]
+    decode_kernel: Callable[[RegisterFile, ShortRegister, int], KernelOperation]
+    decode_transfer: Callable[[RegisterFile], DmaOperation]
+    set_kernel: Callable[[RegisterWriter, KernelOperation], tuple[ShortRegister, int]]
+    set_transfer: Callable[[RegisterWriter, DmaOperation], tuple[ShortRegister, int]]
     widths: Widths
     unread: Mapping[int, str]
+
+    def decode(self, registers: RegisterFile, command: ShortRegister, parameter: int) -> Operation:
+        """The operation that ``command`` starts with the current registers; InputError if they are inconsistent."""
+        if command in self.kernels:
+            return self.decode_kernel(registers, command, parameter)
+        if command.name == _TRANSFER:
+            return self.decode_transfer(registers)
+        wait = _WAITS.get(command.name)
+        return Control(ControlKind(command.value), parameter) if wait is None else wait(parameter)
+
+    def set_registers(self, writer: RegisterWriter, operation: Operation) -> tuple[ShortRegister, int]:
+        """SET all registers of an operation; return its command and parameter."""
+        if isinstance(operation, KernelOperation):
+            return self.set_kernel(writer, operation)
+        if isinstance(operation, DmaOperation):
+            return self.set_transfer(writer, operation)
+        if isinstance(operation, Control):
+            return self.shorts[operation.kind.value], operation.parameter
+        name = next(name for name, kind in _WAITS.items() if isinstance(operation, kind))
+        return next(command for command in self.shorts.values() if command.name == name), operation.outstanding
 
 
 def _bases(longs: type[LongRegister]) -> dict[int, tuple[str, int]]:
@@ -52,8 +79,10 @@ def _shared(layout: Any, unread: Mapping[int, str]) -> CommandSet:
         longs={register.value: register for register in layout.Long},
         kernels=frozenset(layout.KERNELS),
         bases=_bases(layout.Long),
-        decode=layout.decode_operation,
-        set_registers=layout.set_registers,
+        decode_kernel=layout.decode_kernel,
+        decode_transfer=layout.decode_transfer,
+        set_kernel=layout.set_kernel,
+        set_transfer=layout.set_transfer,
         widths=layout.WIDTHS,
         unread=unread,
     )

@@ -11,7 +11,7 @@ from cascader.ethosu.job.staging import with_staged_weights
 from cascader.ethosu.job.transfers import transfers
 from cascader.ethosu.network.network import CONSTANTS
 from npu_model.command_stream.registers import MAP_REGISTERS, PAYLOAD_BIT, Cmd0, Cmd1
-from npu_model.command_stream.u55.encode import over_earlier_values, set_registers, set_weights
+from npu_model.command_stream.u55.encode import over_earlier_values, set_kernel, set_weights
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.program import ActivationKind, ByteRange, FeatureMap, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
@@ -48,7 +48,7 @@ def _written(operation: KernelOperation) -> RegisterWriter:
     writer.registers.set_short(Cmd0.IFM2_IB_START, _UNKNOWN)
     writer.registers.set_long(Cmd1.OFM_SCALE, _UNKNOWN, _UNKNOWN)
     writer.registers.set_short(Cmd0.PARALLEL_MODE, _UNKNOWN)
-    set_registers(writer, operation)
+    set_kernel(writer, operation)
     return writer
 
 

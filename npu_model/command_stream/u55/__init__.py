@@ -3,8 +3,8 @@
 from npu_model.command_stream.registers import Cmd0 as Short
 from npu_model.command_stream.registers import Cmd1 as Long
 from npu_model.command_stream.u55.decode import KINDS as KERNELS
-from npu_model.command_stream.u55.decode import decode_operation
-from npu_model.command_stream.u55.encode import set_registers
+from npu_model.command_stream.u55.decode import decode_kernel, decode_transfer
+from npu_model.command_stream.u55.encode import set_kernel, set_transfer
 from npu_model.command_stream.writer import NARROW as WIDTHS
 
-__all__ = ["KERNELS", "WIDTHS", "Long", "Short", "decode_operation", "set_registers"]
+__all__ = ["KERNELS", "WIDTHS", "Long", "Short", "decode_kernel", "decode_transfer", "set_kernel", "set_transfer"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1, MapRegisters, RegisterFile, ShortRegister
+from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1, MapRegisters, RegisterFile
 from npu_model.errors import InputError
 from npu_model.program import (
     AccumulatorFormat,
@@ -17,18 +17,13 @@ from npu_model.program import (
     Broadcast,
     ByteRange,
     ClipRange,
-    Control,
-    ControlKind,
     DataType,
     DmaOperation,
-    DmaWait,
     ElementwiseKind,
     FeatureMap,
     Kernel,
     KernelOperation,
-    KernelWait,
     Layout,
-    Operation,
     OperationKind,
     Padding,
     PoolKind,
@@ -221,7 +216,8 @@ def _windowed(registers: RegisterFile, kind: OperationKind, ofm: FeatureMap) -> 
     return fields
 
 
-def _kernel_operation(registers: RegisterFile, command: Cmd0, parameter: int) -> KernelOperation:
+def decode_kernel(registers: RegisterFile, command: Cmd0, parameter: int) -> KernelOperation:
+    """The kernel operation that ``command`` starts with the current registers; InputError if they are inconsistent."""
     kind = KINDS[command]
     pool = _function(_POOLS, parameter, "Pooling function") if kind is OperationKind.POOL else None
     elementwise = _function(_ELEMENTWISE, parameter, "Elementwise function") if kind is OperationKind.ELEMENTWISE else None
@@ -251,7 +247,8 @@ def _kernel_operation(registers: RegisterFile, command: Cmd0, parameter: int) ->
     )
 
 
-def _dma(registers: RegisterFile) -> DmaOperation:
+def decode_transfer(registers: RegisterFile) -> DmaOperation:
+    """The transfer that the current registers describe."""
     source_region = registers.short(Cmd0.DMA0_SRC_REGION)
     destination_region = registers.short(Cmd0.DMA0_DST_REGION)
     if (source_region | destination_region) >> 9 & 3:
@@ -265,17 +262,3 @@ def _dma(registers: RegisterFile) -> DmaOperation:
         destination_region=0 if to_shram else destination_region & 7,
         to_shram=to_shram,
     )
-
-
-def decode_operation(registers: RegisterFile, command: ShortRegister, parameter: int) -> Operation:
-    """The operation that ``command`` starts with the current registers; InputError if they are inconsistent."""
-    command = Cmd0(command)
-    if command in KINDS:
-        return _kernel_operation(registers, command, parameter)
-    if command is Cmd0.DMA_START:
-        return _dma(registers)
-    if command is Cmd0.DMA_WAIT:
-        return DmaWait(parameter)
-    if command is Cmd0.KERNEL_WAIT:
-        return KernelWait(parameter)
-    return Control(ControlKind(command.value), parameter)

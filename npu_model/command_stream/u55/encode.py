@@ -6,7 +6,7 @@ scaling, BLOCKDEP; inside a feature map: region, bases, tiles, extents, strides 
 
 from __future__ import annotations
 
-from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1, ShortRegister
+from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1
 from npu_model.command_stream.u55.decode import FIRST_LUT
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.errors import InputError
@@ -14,16 +14,13 @@ from npu_model.program import (
     Activation,
     ActivationKind,
     ByteRange,
-    Control,
     DataType,
     DmaOperation,
-    DmaWait,
     ElementwiseKind,
     FeatureMap,
     Kernel,
     KernelOperation,
     Layout,
-    Operation,
     OperationKind,
     Scale,
 )
@@ -188,7 +185,7 @@ def _scaling(writer: RegisterWriter, op: KernelOperation) -> None:
         writer.scale(Cmd1.OPB_SCALE, op.opb_scale)
 
 
-def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Cmd0, int]:
+def set_kernel(writer: RegisterWriter, op: KernelOperation) -> tuple[Cmd0, int]:
     """SET the registers of a kernel operation; return its command and parameter."""
     if op.kind not in _COMMANDS:
         raise InputError(f"{writer.where} is a {op.kind.value}: only an Ethos-U85 has that command.")
@@ -210,7 +207,7 @@ def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Cmd0
     return _COMMANDS[op.kind], 0 if function is None else function.code
 
 
-def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Cmd0, int]:
+def set_transfer(writer: RegisterWriter, op: DmaOperation) -> tuple[Cmd0, int]:
     """SET the registers of a transfer; return its command and parameter."""
     writer.check("source region", op.source.region, 0, 7)
     writer.check("destination region", op.destination_region, 0, 7)
@@ -220,14 +217,3 @@ def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Cmd0, int]:
     writer.address(Cmd1.DMA0_DST, op.destination)
     writer.address(Cmd1.DMA0_LEN, op.length)
     return Cmd0.DMA_START, 0
-
-
-def set_registers(writer: RegisterWriter, operation: Operation) -> tuple[ShortRegister, int]:
-    """SET all registers of an operation; return its command and parameter."""
-    if isinstance(operation, KernelOperation):
-        return _kernel_operation(writer, operation)
-    if isinstance(operation, DmaOperation):
-        return _dma(writer, operation)
-    if isinstance(operation, Control):
-        return Cmd0(operation.kind.value), operation.parameter
-    return Cmd0.DMA_WAIT if isinstance(operation, DmaWait) else Cmd0.KERNEL_WAIT, operation.outstanding

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_model.command_stream.registers import RegisterFile, ShortRegister
+from npu_model.command_stream.registers import RegisterFile
 from npu_model.command_stream.u85.layout import MAPS, RESIZE_OFFSET_BITS, STREAMS, Long, Short, fields
 from npu_model.errors import InputError
 from npu_model.program import (
@@ -20,21 +20,16 @@ from npu_model.program import (
     Broadcast,
     ByteRange,
     ClipRange,
-    Control,
-    ControlKind,
     DataType,
     DmaOperation,
-    DmaWait,
     ElementwiseKind,
     FeatureMap,
     IndexList,
     Kernel,
     KernelOperation,
-    KernelWait,
     Layout,
     MapStorage,
     Modes,
-    Operation,
     OperationKind,
     Padding,
     PoolKind,
@@ -250,7 +245,8 @@ def _resized(registers: RegisterFile, parameter: int) -> dict[str, Any]:
 _MODES = frozenset(Modes.__struct_fields__)
 
 
-def _kernel_operation(registers: RegisterFile, command: Short, parameter: int) -> KernelOperation:
+def decode_kernel(registers: RegisterFile, command: Short, parameter: int) -> KernelOperation:
+    """The kernel operation that ``command`` starts with the current registers; InputError if they are inconsistent."""
     kind = KINDS[command]
     if parameter >> (6 if kind is OperationKind.ELEMENTWISE else 3):
         raise InputError(f"NPU_OP_{command.name} has parameter {parameter:#x}, of which some bits are unknown: the file is damaged.")
@@ -305,7 +301,8 @@ _PLANES = 2
 """Code of the transfers that move planes of rows."""
 
 
-def _dma(registers: RegisterFile) -> DmaOperation:
+def decode_transfer(registers: RegisterFile) -> DmaOperation:
+    """The transfer that the current registers describe."""
     source, destination = (fields(registers, one) for one in (Short.DMA0_SRC_REGION, Short.DMA0_DST_REGION))
     dimensions, picks_source = source["dimensions"], bool(source["indexed"])
     if source["internal"] or dimensions > _PLANES or (picks_source and destination["indexed"]):
@@ -336,17 +333,3 @@ def _dma(registers: RegisterFile) -> DmaOperation:
         to_shram=bool(destination["internal"]),
         rows=rows,
     )
-
-
-def decode_operation(registers: RegisterFile, command: ShortRegister, parameter: int) -> Operation:
-    """The operation that ``command`` starts with the current registers; InputError if they are inconsistent."""
-    command = Short(command)
-    if command in KINDS:
-        return _kernel_operation(registers, command, parameter)
-    if command is Short.DMA_START:
-        return _dma(registers)
-    if command is Short.DMA_WAIT:
-        return DmaWait(parameter)
-    if command is Short.KERNEL_WAIT:
-        return KernelWait(parameter)
-    return Control(ControlKind(command.value), parameter)

@@ -9,14 +9,11 @@ from npu_model.command_stream.writer import RegisterWriter
 from npu_model.errors import InputError
 from npu_model.program import (
     ClipRange,
-    Control,
     DataType,
     DmaOperation,
-    DmaWait,
     FeatureMap,
     KernelOperation,
     MapStorage,
-    Operation,
     OperationKind,
     ResizeAxis,
     Scale,
@@ -205,7 +202,7 @@ def _resize(writer: RegisterWriter, op: KernelOperation) -> int:
     return op.modes.resize.kind.code
 
 
-def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Short, int]:
+def set_kernel(writer: RegisterWriter, op: KernelOperation) -> tuple[Short, int]:
     """SET the registers of a kernel operation; return its command and parameter."""
     function = op.pool or op.elementwise
     if op.kind in (OperationKind.POOL, OperationKind.ELEMENTWISE) and function is None:
@@ -241,7 +238,7 @@ def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Shor
     return _COMMANDS[op.kind], parameter
 
 
-def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Short, int]:
+def set_transfer(writer: RegisterWriter, op: DmaOperation) -> tuple[Short, int]:
     """SET the registers of a transfer; return its command and parameter."""
     rows = op.rows
     indices = rows.indices if rows is not None else None
@@ -265,14 +262,3 @@ def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Short, int]:
         writer.length(Long.DMA0_IDX_MAX, indices.largest)
         writer.address(Long.DMA0_IDX_SKIP1, indices.skip)
     return Short.DMA_START, 0
-
-
-def set_registers(writer: RegisterWriter, operation: Operation) -> tuple[ShortRegister, int]:
-    """SET all registers of an operation; return its command and parameter."""
-    if isinstance(operation, KernelOperation):
-        return _kernel_operation(writer, operation)
-    if isinstance(operation, DmaOperation):
-        return _dma(writer, operation)
-    if isinstance(operation, Control):
-        return Short(operation.kind.value), operation.parameter
-    return Short.DMA_WAIT if isinstance(operation, DmaWait) else Short.KERNEL_WAIT, operation.outstanding

@@ -14,9 +14,9 @@ from reference_data import shared_data
 
 from npu_model.accelerator import accelerator_names
 from npu_model.command_stream import build_payload, decode_words, encode_operations, parse_payload
+from npu_model.command_stream.families import command_set
 from npu_model.command_stream.payload import build_second
 from npu_model.command_stream.registers import FIRST_SET, PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
-from npu_model.command_stream.u55.decode import decode_operation
 from npu_model.errors import InputError
 from npu_model.program import (
     Activation,
@@ -128,7 +128,7 @@ def read_anew(words: tuple[int, ...]) -> list[Operation]:
         elif code >= FIRST_SET:
             registers.set_short(Cmd0(code), parameter)
         else:
-            found.append(decode_operation(registers, Cmd0(code), parameter))
+            found.append(command_set("u55").decode(registers, Cmd0(code), parameter))
         position += 2 if word & PAYLOAD_BIT else 1
     return found
 

@@ -33,7 +33,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.plan.jobs import Copy
 from npu_model.accelerator import accelerator
 from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1
-from npu_model.command_stream.u55.encode import over_earlier_values, set_registers
+from npu_model.command_stream.u55.encode import over_earlier_values, set_kernel
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
@@ -233,7 +233,7 @@ def test_registers_of_a_first_operation_are_those_that_are_not_set_over_earlier_
         later.registers.set_long(Cmd1.OFM_SCALE, -1, -1)
         later.registers.set_short(Cmd0.PARALLEL_MODE, -1)
         for writer in (first, later):
-            set_registers(writer, operation)
+            set_kernel(writer, operation)
         numbers = {one.value | (PAYLOAD_BIT if isinstance(one, Cmd1) else 0) for one in over_earlier_values(operation)}
         assert {number: value for number, value in later.settings(but=-1).items() if number not in numbers} == first.settings(but=-1)
         optional |= over_earlier_values(operation)
