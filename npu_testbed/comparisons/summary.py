@@ -60,20 +60,20 @@ def _answer(one: Comparison, condition: str) -> BestAnswer | None:
     return next((answer for answer in one.answers if answer.condition == condition), None)
 
 
-def _bytes(answer: BestAnswer | None) -> str:
+def _best(answer: BestAnswer | None, figure: Callable[[FrontierPoint], int], ratio: Callable[[BestAnswer], float | None]) -> str:
+    """A figure of our answer with its ratio to Vela's."""
     if answer is None:
         return "-"
-    if answer.ours is None or answer.memory_ratio is None:
-        return "none found"
-    return f"{answer.ours.memory:,} ({answer.memory_ratio:.3f})"
+    found = ratio(answer)
+    return "none found" if answer.ours is None or found is None else f"{figure(answer.ours):,} ({found:.3f})"
+
+
+def _bytes(answer: BestAnswer | None) -> str:
+    return _best(answer, attrgetter("memory"), attrgetter("memory_ratio"))
 
 
 def _cycles(answer: BestAnswer | None) -> str:
-    if answer is None:
-        return "-"
-    if answer.ours is None or answer.cycles_ratio is None:
-        return "none found"
-    return f"{answer.ours.cycles:,} ({answer.cycles_ratio:.3f})"
+    return _best(answer, attrgetter("cycles"), attrgetter("cycles_ratio"))
 
 
 def _cells(one: Comparison) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, load_cpu_table
 from npu_testbed.cpu_time.estimate import Inference, inference_of
-from npu_testbed.ground.files import write_file
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.ground.versions import Tools, tool_versions
 from npu_testbed.models.compiled_homes import homes_of
@@ -236,8 +235,3 @@ def trace_file(simulation: Simulation, recorder: TraceRecorder, path: str | Path
     """
     text = trace.trace_json(simulation.replay, recorder, buffers)
     return trace.compressed(text) if str(path).endswith(".gz") else text.encode("ascii")
-
-
-def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> None:
-    """Write the trace that :func:`trace_file` makes."""
-    write_file(path, trace_file(simulation, recorder, path, buffers))

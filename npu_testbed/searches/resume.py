@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -82,36 +82,26 @@ class PointFiles:
 T = TypeVar("T")
 
 
-def _checked(draft: Draft, form: Form) -> None:
-    """InputError if a draft from a file breaks a rule of schedules."""
-    require_draft_of(draft, form.network)
-    check_schedule(form.schedule(draft))
+def _read(kind: Any) -> Callable[..., Any]:
+    """The reader of an answer of some type."""
+    return lambda given, *_: typed(kind, given)
 
 
-def _drafts_from_plain(given: Any, form: Form, *_: object) -> tuple[Draft, ...]:
-    found = typed(tuple[Draft, ...], given)
-    for draft in found:
-        _checked(draft, form)
-    return found
+def _checked(kind: Any, drafts: Callable[[Any], Iterable[Draft]]) -> Callable[..., Any]:
+    """The reader of an answer with ``drafts`` of a form; InputError if a draft breaks a rule of schedules."""
+
+    def value(given: Any, form: Form, *_: object) -> Any:
+        found = typed(kind, given)
+        for draft in drafts(found):
+            require_draft_of(draft, form.network)
+            check_schedule(form.schedule(draft))
+        return found
+
+    return value
 
 
-def _draft_from_plain(given: Any, form: Form, *_: object) -> Draft:
-    draft = typed(Draft, given)
-    _checked(draft, form)
-    return draft
-
-
-def _change_from_plain(given: Any, form: Form, *_: object) -> tuple[Draft, int]:
-    draft, cycles = typed(tuple[Draft, int], given)
-    _checked(draft, form)
-    return draft, cycles
-
-
-def _starts_from_plain(given: Any, form: Form, *_: object) -> tuple[tuple[Draft, int], ...]:
-    found = typed(tuple[tuple[Draft, int], ...], given)
-    for draft, _cycles in found:
-        _checked(draft, form)
-    return found
+_DRAFTS = _checked(tuple[Draft, ...], iter)
+_STARTS = _checked(tuple[tuple[Draft, int], ...], lambda found: (draft for draft, _cycles in found))
 
 
 @lru_cache(maxsize=8)
@@ -138,10 +128,6 @@ def _change_key(form: Form, draft: Draft, *wanted: object) -> str:
     return _draft_key(draft, form, *wanted)
 
 
-_COUNT: Any = int | None
-"""An answer, or None."""
-
-
 class _Kind(Struct, frozen=True):
     """A kind of call: the key of its arguments, its answer as JSON, and back with its arguments.
 
@@ -154,19 +140,19 @@ class _Kind(Struct, frozen=True):
 
 
 _KINDS: dict[object, _Kind] = {
-    remote_calls.outline: _Kind(_form_key, plain, lambda given, *_: typed(remote_calls.FormLimits, given)),
-    remote_calls.least_of_plans: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
-    remote_calls.least_bytes: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
-    remote_calls.promise: _Kind(_form_key, plain, lambda given, *_: typed(_COUNT, given)),
-    remote_calls.at_limit: _Kind(_form_key, plain, _drafts_from_plain),
-    remote_calls.without_blocks: _Kind(_form_key, plain, _drafts_from_plain),
-    remote_calls.in_blocks: _Kind(_change_key, plain, _draft_from_plain),
-    remote_calls.smallest: _Kind(_form_key, plain, _drafts_from_plain),
-    remote_calls.other_starts: _Kind(_form_key, plain, _starts_from_plain),
-    remote_calls.less_room: _Kind(_change_key, plain, _starts_from_plain),
-    remote_calls.change: _Kind(_change_key, plain, _change_from_plain),
-    remote_calls.replay: _Kind(_draft_key, plain, lambda given, *_: typed(int, given)),
-    remote_calls.replay_in_line: _Kind(_line_key, plain, lambda given, *_: typed(int, given)),
+    remote_calls.outline: _Kind(_form_key, plain, _read(remote_calls.FormLimits)),
+    remote_calls.least_of_plans: _Kind(_form_key, plain, _read(int)),
+    remote_calls.least_bytes: _Kind(_form_key, plain, _read(int)),
+    remote_calls.promise: _Kind(_form_key, plain, _read(int | None)),
+    remote_calls.at_limit: _Kind(_form_key, plain, _DRAFTS),
+    remote_calls.without_blocks: _Kind(_form_key, plain, _DRAFTS),
+    remote_calls.in_blocks: _Kind(_change_key, plain, _checked(Draft, lambda draft: (draft,))),
+    remote_calls.smallest: _Kind(_form_key, plain, _DRAFTS),
+    remote_calls.other_starts: _Kind(_form_key, plain, _STARTS),
+    remote_calls.less_room: _Kind(_change_key, plain, _STARTS),
+    remote_calls.change: _Kind(_change_key, plain, _checked(tuple[Draft, int], lambda found: found[:1])),
+    remote_calls.replay: _Kind(_draft_key, plain, _read(int)),
+    remote_calls.replay_in_line: _Kind(_line_key, plain, _read(int)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
 }
 
