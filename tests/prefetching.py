@@ -41,7 +41,9 @@ def job_times(draw: st.DrawFn, part: int, *, contended: bool) -> JobTimes:
     home = draw(st.integers(0, direct)) if contended else 0
     slowest = max(direct, home + 1) + draw(st.integers(0, 20)) if contended else direct
     leads, tails = st.integers(0, staged), st.integers(0, 10)
-    return JobTimes(part, staged, direct, draw(leads), draw(tails), slowest, home, draw(leads), draw(tails))
+    times = JobTimes(part, staged, direct, draw(leads), draw(tails), slowest, home, draw(leads), draw(tails))
+    beside = draw(st.integers(0, staged)) if contended else 0
+    return times._replace(staged_contended=max(staged, beside + 1) + draw(st.integers(0, 20)), staged_home=beside) if beside else times
 
 
 def transfer_times(part: int) -> st.SearchStrategy[JobTimes]:

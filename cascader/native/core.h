@@ -86,7 +86,8 @@ static inline Extents extents_of(const Growing *buffers)
 i64 find_addresses(const Extents *extents, i64 alignment, i64 moves, uint64_t seed, i64 *addresses);
 
 /* The cycles of a kind of jobs. */
-enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CONTENDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_COPIER, TIME_FIELDS };
+enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CONTENDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_COPIER,
+       TIME_STAGED_CONTENDED, TIME_STAGED_HOME, TIME_FIELDS };
 
 /* Jobs and constants to be copied, as cascader.prefetch.copies has them, and an arena of `budget` bytes in at most so many units. */
 typedef struct {

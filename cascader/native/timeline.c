@@ -214,15 +214,18 @@ static void delay(Run *run, i64 step, i64 start)
 {
     Moment *now = &run->now;
     const i64 *job = times(run, step);
-    if (now->copier <= start || !job[TIME_HOME] || now->finish <= start || run->ready[run->job_parts[step]] != NOT_READY) return;
-    i64 copying = now->copier - start, left = now->finish - start, own = job[TIME_CONTENDED] - job[TIME_HOME];
-    if (left * own <= copying * job[TIME_DIRECT]) {
-        now->finish = start + left * job[TIME_CONTENDED] / job[TIME_DIRECT];
-        now->copier += left * job[TIME_HOME] / job[TIME_DIRECT];
+    int staged = run->ready[run->job_parts[step]] != NOT_READY;
+    i64 alone = job[staged ? TIME_STAGED : TIME_DIRECT], contended = job[staged ? TIME_STAGED_CONTENDED : TIME_CONTENDED];
+    i64 home = job[staged ? TIME_STAGED_HOME : TIME_HOME], own = contended - home;
+    if (now->copier <= start || !home || now->finish <= start) return;
+    i64 copying = now->copier - start, left = now->finish - start;
+    if (left * own <= copying * alone) {
+        now->finish = start + left * contended / alone;
+        now->copier += left * home / alone;
     } else {
-        i64 together = copying * job[TIME_CONTENDED] / own;
+        i64 together = copying * contended / own;
         now->copier = start + together;
-        now->finish += together * (job[TIME_CONTENDED] - job[TIME_DIRECT]) / job[TIME_CONTENDED];
+        now->finish += together * (contended - alone) / contended;
     }
     if (now->is_copy) run->ready[run->copies[run->issues[now->issued - 1].copy * COPY_FIELDS + COPY_PART]] = now->copier;
 }
@@ -586,7 +589,8 @@ int copying_fits(const Copying *c, i64 kinds, i64 pairs)
                are_within(c->copies + COPY_LAST, c->count, COPY_FIELDS, 0, c->steps);
     for (i64 kind = 0; kind < kinds && fits; kind++) {
         const i64 *cycles = c->kinds + kind * TIME_FIELDS;
-        fits = !cycles[TIME_HOME] || (cycles[TIME_DIRECT] > 0 && cycles[TIME_CONTENDED] > 0);
+        fits = (!cycles[TIME_HOME] || (cycles[TIME_DIRECT] > 0 && cycles[TIME_CONTENDED] > 0)) &&
+               (!cycles[TIME_STAGED_HOME] || (cycles[TIME_STAGED] > 0 && cycles[TIME_STAGED_CONTENDED] > 0));
     }
     if (!fits) PyErr_SetString(PyExc_ValueError, "copies are of parts that have jobs, whose kinds and pairs have times");
     return fits;

@@ -21,7 +21,8 @@ class JobTimes(NamedTuple):
     ``tail`` is the last cycles of the job, in which the next job may read its first constants. Both are for a job that reads at home;
     ``staged_lead`` and ``staged_tail`` are for a job whose constants are copied. ``contended`` is the cycles of a job that reads at home
     while a copy keeps that memory busy; ``home`` is the cycles in which the job itself does so. ``copier`` is the cycles in which it uses
-    the copier: 0 except for a transfer.
+    the copier: 0 except for a transfer. ``staged_contended`` and ``staged_home`` are ``contended`` and ``home`` of a job whose constants
+    are copied, but whose feature maps are in the same memory as their originals.
     """
 
     part: int
@@ -34,6 +35,8 @@ class JobTimes(NamedTuple):
     staged_lead: int
     staged_tail: int
     copier: int = 0
+    staged_contended: int = 0
+    staged_home: int = 0
 
 
 class CostModel(Protocol):

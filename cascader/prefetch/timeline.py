@@ -89,17 +89,21 @@ class _Run:
     def _delay(self, step: int, start: int) -> None:
         """Job ``step`` and a copy share the constants' memory from ``start`` on until one of them ends."""
         job = self.jobs[step]
-        if self.copier <= start or not job.home or self.finish <= start or job.part in self.ready:
+        is_staged = job.part in self.ready
+        alone, contended, home = (
+            (job.staged, job.staged_contended, job.staged_home) if is_staged else (job.direct, job.contended, job.home)
+        )
+        if self.copier <= start or not home or self.finish <= start:
             return
-        # Next to the copy, the job makes direct / contended of its way, and takes home / contended of the copy's turns.
+        # Next to the copy, the job makes alone / contended of its way, and takes home / contended of the copy's turns.
         copying, left = self.copier - start, self.finish - start
-        if left * (job.contended - job.home) <= copying * job.direct:
-            self.finish = start + left * job.contended // job.direct
-            self.copier += left * job.home // job.direct
+        if left * (contended - home) <= copying * alone:
+            self.finish = start + left * contended // alone
+            self.copier += left * home // alone
         else:
-            together = copying * job.contended // (job.contended - job.home)
+            together = copying * contended // (contended - home)
             self.copier = start + together
-            self.finish += together * (job.contended - job.direct) // job.contended
+            self.finish += together * (contended - alone) // contended
         # Only the last issued copy is still under way: the command processor has waited for the earlier ones.
         if self.is_copy:
             self.ready[self.issues[-1].constants.part] = self.copier

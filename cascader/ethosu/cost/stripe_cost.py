@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import ceil
 
 from cascader.ethosu.cost.block_option import BlockOption
-from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
+from cascader.ethosu.cost.estimate_terms import CONTENDED_SHARE, NOTHING, Facts, Terms
 from cascader.ethosu.cost.estimates import Estimate, KernelEstimates, decoding_bytes, shared_estimates
 from cascader.ethosu.cost.kernel_estimate import ranked
 from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Where
@@ -20,7 +21,7 @@ from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.job.staging import staged_bytes, staged_content, weight_ranges
 from cascader.ethosu.job.stripes import BufferPlace, stripe, whole
 from cascader.ethosu.job.transfers import copied_bytes
-from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.network.network import ARENA, CONSTANTS, Network, ethosu_part
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.group_costs import JobTimes
 from npu_model.accelerator import Accelerator
@@ -72,6 +73,11 @@ class StripeCost:
         self._terms_where = cache(lambda where: Terms.of(accelerator, system, timing, choose_blocks=choose_blocks, where=where))
         self._terms = self._terms_where(IN_ARENA)
         self._bursts = [Source.of(system.ports[port], accelerator.port_bytes_per_cycle) for port in system.region_ports]
+        home = system.port_of(CONSTANTS)
+        self._beside = frozenset(
+            region for region, port in enumerate(system.region_ports) if port == home != system.port_of(ARENA) and region != CONSTANTS
+        )
+        """Regions of feature maps in the memory of the constants, apart from the arena."""
         self._own_terms = [self._terms_where(Where.of(one.operation)) if one else self._terms for one in self._payloads]
         self._estimates = [shared_estimates(terms) for terms in self._own_terms]
         self._places = {t.name: BufferPlace(0, 1, _ANYWHERE) for t in graph.tensors}
@@ -133,6 +139,16 @@ class StripeCost:
             cycles = max(self._bursts[region].moving(size) for region in (*where.reads, where.writes)) + terms.overhead
         return Facts(cycles, 0, 0, cycles, 0)
 
+    def _maps_beside(self, part: int, height: int) -> int:
+        """Cycles in which a stripe's feature maps keep the memory of the constants busy."""
+        payload, estimate = self._payloads[part], self._estimate(part, height, staged=True)
+        if not self._beside or payload is None or estimate is None:
+            return 0
+        where, load = Where.of(payload.operation), estimate.options[0].load
+        read = (load.maps - load.stored) * sum(region in self._beside for region in where.reads) / len(where.reads)
+        written = load.stored if where.writes in self._beside else 0
+        return ceil((read + written) * self._terms.direct.constants.rate)
+
     def options(self, part: int, start: int, end: int, *, staged: bool) -> Sequence[BlockOption]:
         """The blocks in which rows ``start`` to ``end`` may be computed, the layer's own first; none for a transfer or a CPU part.
 
@@ -154,6 +170,7 @@ class StripeCost:
     def _times(self, part: int, height: int) -> JobTimes:
         staged, direct = (self._facts(part, height, staged=staged) for staged in (True, False))
         home = direct.home_cycles if self.constant_bytes(part) else 0
+        beside = self._maps_beside(part, height)
         return JobTimes(
             part=part,
             staged=staged.cycles,
@@ -165,6 +182,8 @@ class StripeCost:
             staged_lead=staged.lead,
             staged_tail=staged.tail,
             copier=direct.cycles if part in self.transfers else 0,
+            staged_contended=max(staged.cycles, ceil(beside / CONTENDED_SHARE)),
+            staged_home=beside,
         )
 
     def hidden(self, part: int, start: int, end: int) -> int:

@@ -228,6 +228,15 @@ def test_jobs_and_a_copy_that_share_a_memory_take_each_other_the_turns_that_they
     assert exact - 2 * len(jobs) <= timeline.cycles <= exact + 1
 
 
+@pytest.mark.parametrize(("beside", "cycles"), [(60, 122), (0, 106)])
+def test_a_job_with_copied_constants_shares_the_memory_of_its_maps_with_the_next_copy(beside: int, cycles: int) -> None:
+    """Its copy takes 5 cycles. The next one, of 30, takes 50 beside the job, which loses a third of these."""
+    job = JobTimes(0, 100, 1000, 0, 0, 1000, 0, 0, 0, staged_contended=150, staged_home=beside)
+    last = JobTimes(1, 1, 1000, 0, 0, 1000, 0, 0, 0)
+    wanted = [Constants(0, 1, 5, 0, 0), Constants(1, 1, 30, 1, 1, 1)]
+    assert prefetch([job, last], wanted, Room([], [], 2, 10, alignment=1)).cycles == cycles
+
+
 def side_by_side(job: JobTimes, transfers: Sequence[int], tick: float = 0.01) -> tuple[float, list[float]]:
     """When a job that reads at home has ended, and each of some copies that follow one another beside it, tick by tick."""
     time, work, ended, ends = 0.0, float(job.direct), 0.0, list[float]()

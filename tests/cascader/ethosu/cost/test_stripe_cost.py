@@ -19,8 +19,10 @@ from cascader.ethosu.cost.blockdep import Dependency
 from cascader.ethosu.cost.estimates import shared_estimates
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
+from cascader.ethosu.network.homes import on_ports, with_homes
 from cascader.ethosu.network.network import CONSTANTS, CpuPart
 from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, first_read
@@ -196,3 +198,17 @@ def test_a_cpu_operator_is_coupled_with_no_kernel() -> None:
     jobs = [StripeJob(number, 0, graph.parts[number].rows) for number in (index - 1, index, index + 1)]
     assert pairs._coupling(jobs[0], jobs[1], reads=True) is None
     assert pairs._coupling(jobs[1], jobs[2], reads=True) is None
+
+
+def test_a_stripe_whose_maps_are_in_the_memory_of_the_constants_keeps_that_busy_though_these_are_copied() -> None:
+    form = with_homes(network("tiny_conv"), [wanted_home("input=ext", SYSTEM)])
+    system = on_ports(SYSTEM, form.homes)
+    (reader,) = form.graph.consumers(form.inputs[0].tensor)
+    graph = row_graph(form)
+    cost = StripeCost(form, graph, accelerator(DEFAULT), system)
+    for number, part in enumerate(form.graph.parts):
+        times = cost.times(number, 0, graph.parts[number].rows)
+        assert (times.staged_home > 0) == (part is reader)
+        assert times.staged_contended >= max(times.staged, 2 * times.staged_home)
+    alone, inside = StripeCost(network("tiny_conv"), graph, accelerator(DEFAULT), SYSTEM), form.graph.index(reader.name)
+    assert alone.times(inside, 0, graph.parts[inside].rows).staged_home == 0
