@@ -90,9 +90,7 @@ class _Run:
         """Job ``step`` and a copy share the constants' memory from ``start`` on until one of them ends."""
         job = self.jobs[step]
         is_staged = job.part in self.ready
-        alone, contended, home = (
-            (job.staged, job.staged_contended, job.staged_home) if is_staged else (job.direct, job.contended, job.home)
-        )
+        alone, contended, home = (job.staged, job.staged_contended, job.staged_home) if is_staged else (job.direct, job.contended, job.home)
         if self.copier <= start or not home or self.finish <= start:
             return
         # Next to the copy, the job makes alone / contended of its way, and takes home / contended of the copy's turns.

@@ -73,10 +73,16 @@ class Terms(Struct, frozen=True):
         *,
         choose_blocks: bool = True,
         where: Where = IN_ARENA,
+        own_channels: bool = False,
     ) -> Terms:
-        """The terms of a device with its memories and its timing, for kernels whose feature maps live there."""
+        """The terms of a device with its memories and its timing, for kernels whose feature maps live there.
+
+        With ``own_channels`` their output channels need only their own input channels.
+        """
         overhead = system.ports[system.port_of(where.writes)].write_latency
         sources = Sources.staged(system, timing, where, accelerator), Sources.direct(system, timing, where, accelerator)
+        if own_channels:
+            sources = sources[0].by_channels(accelerator), sources[1].by_channels(accelerator)
         # Maps that are read from the memory of the constants have to share it with a copy, unless the copy shares it with all maps anyway.
         beside = system.port_of(CONSTANTS) in {system.port_of(one) for one in where.reads if one != ARENA}
         beside = beside and system.port_of(CONSTANTS) != system.port_of(ARENA)

@@ -149,6 +149,10 @@ class Sources(Struct, frozen=True, dict=True):
         ways = self.access.ifm_ahead, self.access.weight_bursts > 0, self.fill, self.maps.word_bytes
         return array("d", (*self.maps.flat, *self.weights.flat, self.shared, timing.shared_cap, *units, *stores, *ways))
 
+    def by_channels(self, device: Accelerator) -> Sources:
+        """The sources of a kernel whose output channels need only their own input channels, so that each core takes its part."""
+        return replace(self, fill=device.ifm_cycles_per_word(own_channels=True))
+
     @property
     def start_cycles(self) -> int:
         """Cycles between a kernel's dependencies and its first fetch."""
@@ -185,7 +189,10 @@ class Sources(Struct, frozen=True, dict=True):
     def staged(
         cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, where: Where = IN_ARENA, device: Accelerator | None = None
     ) -> Sources:
-        """Sources of a ``device``, by default a U55, with the constants copied into the arena, and the feature maps where they live."""
+        """Sources of a ``device``, by default a U55, with the constants copied into the arena, and the feature maps where they live.
+
+        They are those of a kernel whose cores all need what it reads; see :meth:`by_channels`.
+        """
         return cls._of(system, timing, where, system.port_of(ARENA), device or accelerator())
 
     @classmethod

@@ -25,6 +25,7 @@ from cascader.ethosu.network.network import ARENA, CONSTANTS, Network, ethosu_pa
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.group_costs import JobTimes
 from npu_model.accelerator import Accelerator
+from npu_model.cost.traversal import reduces_depth
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.shapes import Shape3D, ceil_div
@@ -70,15 +71,21 @@ class StripeCost:
         self._stored = StreamEditor(network.constants)
         self._graph = graph
         self._accelerator = accelerator
-        self._terms_where = cache(lambda where: Terms.of(accelerator, system, timing, choose_blocks=choose_blocks, where=where))
-        self._terms = self._terms_where(IN_ARENA)
+
+        @cache
+        def terms(where: Where = IN_ARENA, *, own_channels: bool = False) -> Terms:
+            return Terms.of(accelerator, system, timing, choose_blocks=choose_blocks, where=where, own_channels=own_channels)
+
+        self._terms = terms()
         self._bursts = [Source.of(system.ports[port], accelerator.port_bytes_per_cycle) for port in system.region_ports]
         home = system.port_of(CONSTANTS)
         self._beside = frozenset(
             region for region, port in enumerate(system.region_ports) if port == home != system.port_of(ARENA) and region != CONSTANTS
         )
         """Regions of feature maps in the memory of the constants, apart from the arena."""
-        self._own_terms = [self._terms_where(Where.of(one.operation)) if one else self._terms for one in self._payloads]
+        self._own_terms = [
+            terms(Where.of(one.operation), own_channels=not reduces_depth(one.operation)) if one else self._terms for one in self._payloads
+        ]
         self._estimates = [shared_estimates(terms) for terms in self._own_terms]
         self._places = {t.name: BufferPlace(0, 1, _ANYWHERE) for t in graph.tensors}
         self._known, self.decoder_work, self._timed = cache(self._made), cache(self._work), cache(self._times)

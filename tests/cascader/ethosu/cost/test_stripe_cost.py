@@ -23,6 +23,8 @@ from cascader.ethosu.network.homes import on_ports, with_homes
 from cascader.ethosu.network.network import CONSTANTS, CpuPart
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.network.wanted_homes import wanted_home
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.frontends.vela import import_network
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, first_read
@@ -30,10 +32,11 @@ from cascader.plan.jobs import Copy
 from cascader.prefetch.free_space import Room
 from npu_model.accelerator import accelerator
 from npu_model.program import DmaOperation
-from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.configs import load_memory_system, load_timing_adapter
 from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles, replay_network
 from sim.replay import OperationReplay
+from validation.builder import NetworkBuilder
 
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 
@@ -212,3 +215,15 @@ def test_a_stripe_whose_maps_are_in_the_memory_of_the_constants_keeps_that_busy_
         assert times.staged_contended >= max(times.staged, 2 * times.staged_home)
     alone, inside = StripeCost(network("tiny_conv"), graph, accelerator(DEFAULT), SYSTEM), form.graph.index(reader.name)
     assert alone.times(inside, 0, graph.parts[inside].rows).staged_home == 0
+
+
+@pytest.mark.parametrize("device", ["ethos-u65-256", "ethos-u65-512"])
+def test_cores_that_take_their_own_channels_read_a_pools_input_together(device: str) -> None:
+    """Two cores share a pool's channels. As if each read all of them, the estimate was up to 1.6 times the replay."""
+    net = NetworkBuilder("pool")
+    form = import_network(net.finish([net.max_pool(net.input((1, 112, 112, 64), "image"), (3, 3), strides=(2, 2))]), device)
+    system = load_memory_system("Ethos_U65_High_End", "Sram_Only")
+    graph = row_graph(form)
+    estimate = StripeCost(form, graph, accelerator(device), system).times(0, 0, graph.parts[0].rows).direct
+    replayed = quick_cycles(lower(schedule_layer_by_layer(form, device)), system)
+    assert estimate == pytest.approx(replayed, rel=0.05)
