@@ -17,7 +17,7 @@ which is cycle-approximate itself. Counters of one chip of silicon are public to
 
 `python -m validation.fvp.accuracy > docs/accuracy.md` writes this page, and a test compares it with today's model.
 `npu-testbed validate fvp` prints the same figures. The package holds the published counters, each with its source, and the
-measured command streams. The streams are kept with the decoder's work instead of the weights.
+measured command streams as decoded operations. The decoder's work is kept instead of the weights.
 
 The project Kwon-GiHwan/mps4_prototyping_board published the figures (commit c5450807): three networks, four MAC
 configurations, timing adapters on (Corstone-300, profile `u55_high_end`) and off (Corstone-310). All networks have 8 bits.

@@ -7,7 +7,7 @@ ninth of eleven, of YOLO by Vela 3.0.0 both.
 
 from __future__ import annotations
 
-import gzip
+import lzma
 from collections import Counter
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def stream(name: str) -> Program:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_of_an_older_vela_is_legal_and_is_written_as_it_was_read(name: str) -> None:
     check_program(stream(name), accelerator("ethos-u55-128"))
-    assert gzip.decompress(stored(stream(name))) == gzip.decompress((STREAMS / name).read_bytes())
+    assert lzma.decompress(stored(stream(name))) == lzma.decompress((STREAMS / name).read_bytes())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,7 +42,7 @@ def test_engine_and_twin_replay_a_stream_of_an_older_vela_alike(name: str) -> No
 
 
 def test_vela_3_0_0_waits_for_as_many_kernels_as_can_be_under_way() -> None:
-    waits = Counter(op.outstanding for op in stream("kws_micronet_m.vela-3.0.0.program.gz").operations if isinstance(op, KernelWait))
+    waits = Counter(op.outstanding for op in stream("kws_micronet_m.vela-3.0.0.jsonl.xz").operations if isinstance(op, KernelWait))
     assert waits == {1: 10, 2: 7}
     assert accelerator("ethos-u55-128").max_outstanding_kernels == 2
 
@@ -52,7 +52,7 @@ def test_vela_3_0_0_reads_a_strided_first_layer_one_column_too_far_to_the_right(
 
     The padded column is half of a pair: three pairs are needed, the first and the last half empty. Vela 3.0.0 takes two and no padding.
     """
-    old, new = (next(iter(stream(f"ds_cnn_kws_i8.vela-{version}.program.gz").kernels)) for version in ("3.0.0", "3.12.0"))
+    old, new = (next(iter(stream(f"ds_cnn_kws_i8.vela-{version}.jsonl.xz").kernels)) for version in ("3.0.0", "3.12.0"))
     for op in (old, new):
         assert (op.ifm.shape.width, op.ifm.shape.depth, op.kernel.height, op.kernel.stride_x) == (5, 2, 10, 1)
     assert (new.kernel.width, new.padding.left, new.padding.right) == (3, 1, 1)
@@ -61,7 +61,7 @@ def test_vela_3_0_0_reads_a_strided_first_layer_one_column_too_far_to_the_right(
 
 def test_vela_2_1_1_asks_the_pools_of_a_resize_to_truncate_and_gives_them_no_scale() -> None:
     """OFM_SCALE still holds what the multiplication before wrote: without the global bit an average with padding does not use it."""
-    kernels = list(stream("deeplabv3_mnv3_256_i8.vela-2.1.1-program-8.program.gz").kernels)
+    kernels = list(stream("deeplabv3_mnv3_256_i8.vela-2.1.1-program-8.jsonl.xz").kernels)
     pools = [op for op in kernels if op.pool is PoolKind.AVERAGE]
     (scaled,) = (op for op in kernels if op.elementwise is ElementwiseKind.MUL)
     assert {(op.kernel, op.upscale) for op in pools} == {(Kernel(2, 2), Upscale.NEAREST)}
@@ -69,7 +69,7 @@ def test_vela_2_1_1_asks_the_pools_of_a_resize_to_truncate_and_gives_them_no_sca
 
 
 def test_vela_2_1_1_writes_a_sum_over_an_operand_that_the_next_program_reads() -> None:
-    eighth, ninth = (stream(f"deeplabv3_mnv3_256_i8.vela-2.1.1-program-{number}.program.gz") for number in (8, 9))
+    eighth, ninth = (stream(f"deeplabv3_mnv3_256_i8.vela-2.1.1-program-{number}.jsonl.xz") for number in (8, 9))
     (operand,) = (binding for binding in eighth.inputs if binding.name == "model/tf.math.add_13/Add_cpu")
     *_, total = eighth.kernels
     assert total.elementwise is ElementwiseKind.ADD
@@ -79,7 +79,7 @@ def test_vela_2_1_1_writes_a_sum_over_an_operand_that_the_next_program_reads() -
 
 def test_vela_2_1_1_gives_a_layer_of_24_inputs_the_depth_of_its_output() -> None:
     """Two bricks of 16 channels are 24 channels, and the weights are as many bytes as those of the layers of 24 inputs and 72 outputs."""
-    kernels = [op for op in stream("rnnoise_INT8.vela-2.1.1.program.gz").kernels if op.ofm.shape.depth == 72 and op.weights]
+    kernels = [op for op in stream("rnnoise_INT8.vela-2.1.1.jsonl.xz").kernels if op.ofm.shape.depth == 72 and op.weights]
     (wrong,) = (op for op in kernels if op.ifm.shape.depth == 72)
     right = [op for op in kernels if op.ifm.shape.depth == 24]
     assert wrong.ifm.strides.y == 2 * 16
@@ -87,7 +87,7 @@ def test_vela_2_1_1_gives_a_layer_of_24_inputs_the_depth_of_its_output() -> None
 
 
 def test_vela_3_0_0_writes_bricks_where_the_next_program_reads_rows() -> None:
-    first, second = (stream(f"yolo_fastest_192_face_i8.vela-3.0.0-program-{number}.program.gz") for number in (1, 2))
+    first, second = (stream(f"yolo_fastest_192_face_i8.vela-3.0.0-program-{number}.jsonl.xz") for number in (1, 2))
     (passed,) = (binding for binding in first.outputs if binding.name == "model/add_12/add_cpu")
     assert passed in second.inputs
     assert passed.shape[-1] == 24

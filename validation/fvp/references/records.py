@@ -1,6 +1,6 @@
 """The reference records: FVP counters, memory sweeps, single operators, and the Programs that were measured.
 
-The figures are facts published by others; every record names its source. The Programs are command streams without their
+The figures are facts published by others; every record names its source. The Programs are decoded operations without
 constants. The timing of a replay depends on the weight streams only through the decoder's work,
 which is stored with each Program.
 
@@ -120,7 +120,7 @@ def _numbered(network: str, accelerator: str, number: int) -> str:
 
 def stream_name(network: str, accelerator: str, number: int = 0) -> str:
     """Name of the file of a measured Program; ``number`` counts those of one network."""
-    return f"{_numbered(network, accelerator, number)}.program.gz"
+    return f"{_numbered(network, accelerator, number)}.jsonl.xz"
 
 
 def work_name(network: str, accelerator: str, number: int = 0) -> str:
