@@ -15,7 +15,7 @@ from npu_model.compiled.layouts import layout_sentences
 from npu_model.compiled.lost_inputs import lost_inputs
 from npu_model.compiled.network import CompiledNetwork, initial_byte
 from npu_model.errors import InputError
-from npu_model.export.regions import check_network, check_written, constants_of, cpu_codes, has_own_fast_scratch, home_sizes
+from npu_model.export.regions import check_network, check_written, constants_of, cpu_codes, home_sizes, needs_fast_scratch
 from npu_model.export.tflite_file import payload_of
 from npu_model.program import Binding, Program
 from npu_model.program.alignment import ALIGNMENT
@@ -252,7 +252,7 @@ def check_whole(network: CompiledNetwork, file_kind: str) -> None:
             "export a .tflite file."
         )
     check_written(network, file_kind)
-    if any(has_own_fast_scratch(program) for program in network.programs):
+    if any(needs_fast_scratch(program) for program in network.programs):
         raise InputError(f"The network has fast scratch memory apart from its arena: {file_kind} has one arena; compile for Shared_Sram.")
     if len({program.accelerator for program in network.programs}) > 1:
         raise InputError("The network's programs are for different accelerators: compile it for one.")

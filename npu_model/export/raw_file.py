@@ -18,7 +18,7 @@ from npu_model.export.regions import (
     check_written,
     constants_of,
     cpu_codes,
-    has_own_fast_scratch,
+    needs_fast_scratch,
     size_of,
 )
 from npu_model.export.tflite_file import payload_of
@@ -65,7 +65,7 @@ def export_raw(network: CompiledNetwork, cop_format: str = COP_FORMATS[0]) -> by
             "A raw file is for ExecuTorch, which hands the NPU three base addresses, and the network has tensors outside the arena: write "
             "tflite or the C format."
         )
-    if has_own_fast_scratch(program) or network.variables:
+    if needs_fast_scratch(program) or network.variables:
         raise InputError("A raw file is written without states and without a fast scratch of its own, which the network has: write tflite.")
     content = io.BytesIO()
     np.savez(

@@ -33,6 +33,11 @@ def has_own_fast_scratch(program: Program) -> bool:
     return size_of(program, FAST_SCRATCH) not in (None, size_of(program, ARENA))
 
 
+def needs_fast_scratch(program: Program) -> bool:
+    """Whether the program works in a fast scratch apart from the arena. A deployed file may name one of no bytes."""
+    return has_own_fast_scratch(program) and size_of(program, FAST_SCRATCH) != 0
+
+
 def home_sizes(network: CompiledNetwork) -> dict[int, int]:
     """Bytes of each region in which tensors live outside the arena."""
     found: dict[int, int] = {}

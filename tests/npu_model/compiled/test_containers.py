@@ -35,6 +35,16 @@ def test_a_delegate_is_the_program_that_vela_writes_into_a_tflite(raw: dict[str,
     assert [b.byte_range for b in program.inputs + program.outputs] == [b.byte_range for b in expected.inputs + expected.outputs]
 
 
+@pytest.mark.parametrize("file_format", ["c", "raw"])
+def test_a_delegate_whose_fast_scratch_has_no_bytes_is_written_in_other_forms(file_format: str, tmp_path: Path) -> None:
+    deployed = ROOT / "tests" / "golden" / "two_inputs_executorch.pte"
+    there = tmp_path / ("a.c" if file_format == "c" else "a.npz")
+    call("export", deployed, "--format", file_format, "-o", there)
+    said = [call("simulate", "vela", file, "--no-advice").output.partition(" on ")[2].splitlines()[0] for file in (deployed, there)]
+    assert said[0] == said[1]
+    assert "21,697 cycles" in said[0]
+
+
 def test_a_pte_is_replayed_to_the_cycles_of_the_tflite_and_its_arena_drawn(raw: dict[str, np.ndarray], tmp_path: Path) -> None:
     path = tmp_path / "n.pte"
     path.write_bytes(pte(stream(raw)))
