@@ -64,14 +64,15 @@ class OutputRates(Struct, frozen=True):
 class PortRates(Struct, frozen=True):
     """The units' access to memory, as the U65's published runs show it. The U55 has none of these rules.
 
-    ``weight_bursts`` is the number of weight transactions that a core has under way. They fill all slots of the weight buffer and
-    ``weight_steps`` more steps, because weights arrive compressed. With 0 a slot is requested when the previous slot is filled.
-    ``stream_bursts`` bounds the transactions of each weight stream of a kernel; 0: no bound. ``ifm_ahead``: a slot of the input
-    buffer is an IFM block, which the sub-kernels of an IFM depth share, and every free slot is requested at once. ``ifm_bytes_per_cycle``
-    bounds the input buffer's bytes per cycle; 0: no bound. ``kernel_start_cycles`` pass between a kernel's dependencies and its first
-    fetch. ``own_channels``: each core takes only its own channels: of the IFM if an output channel needs no other, and of the OFM in the
-    output unit. ``sram_words`` bounds the words of SRAM that all ports together move in a cycle and direction, ``sram_burst_bytes`` a
-    transaction there; 0: no bound.
+    ``weight_bursts`` is the number of weight transactions that a core has under way, and ``fast_weight_bursts`` that of a kernel with fast
+    weights; 0: as many. They fill all slots of the weight buffer and ``weight_steps`` more steps, because weights arrive compressed.
+    Without ``weight_bursts`` a slot is requested when the previous slot is filled. ``scale_words`` is the size of the scales' own buffer,
+    for which only the output unit waits; 0: scales follow the first weights of their block. ``ifm_ahead``: a slot of the input buffer is an
+    IFM block, which the sub-kernels of an IFM depth share, and every free slot is requested at once. ``ifm_bytes_per_cycle`` bounds the
+    input buffer's bytes per cycle; 0: no bound. ``kernel_start_cycles`` pass between a kernel's dependencies and its first fetch.
+    ``own_channels``: each core takes only its own channels: of the IFM if an output channel needs no other, and of the OFM in the output
+    unit. ``fetch_by_port``: each port to the external memory has a command fetch. ``sram_words`` bounds the words
+    of SRAM that all ports together move in a cycle and direction; 0: no bound. ``ext_latency`` is added to the external memory's latency.
     """
 
     weight_bursts: int
@@ -80,9 +81,11 @@ class PortRates(Struct, frozen=True):
     kernel_start_cycles: int
     own_channels: bool = False
     sram_words: int = 0
-    sram_burst_bytes: int = 0
+    ext_latency: int = 0
     weight_steps: int = 1
-    stream_bursts: int = 0
+    fast_weight_bursts: int = 0
+    scale_words: int = 0
+    fetch_by_port: bool = False
 
     @property
     def weight_steps_ahead(self) -> int:
@@ -95,13 +98,14 @@ class ArrayRates(Struct, frozen=True):
 
     ``lane_bits`` is the bits of the IFM's channels that a lane multiplies in a cycle. ``step_fill`` is the cycles in which a step of a
     convolution fills the array, ``pool_floor`` the least cycles of a pooling microblock, ``decoded_weights`` the weights that a decoder
-    outputs in a cycle.
+    outputs in a cycle, ``fast_decoded_weights`` those of the one stream of fast weights.
     """
 
     lane_bits: int = 64
     step_fill: int = 0
     pool_floor: int = 1
     decoded_weights: int = 16
+    fast_decoded_weights: int = 32
 
 
 NO_GRANULES = BankGranules(1, 1, 1, 1, 1, 1, 1, 1)
@@ -167,9 +171,17 @@ class Accelerator(Struct, frozen=True):
         return self.name.split("-")[1]
 
     @property
+    def command_fetches(self) -> int:
+        """Command fetches that go out together."""
+        return self.ext_ports if self.access.fetch_by_port else 1
+
+    @property
     def fetch_bytes(self) -> int:
-        """Bytes of one command fetch: the 64 of the core driver's default burst on the U55, 128 on the U65, each of 8 words of the port."""
-        return 8 * self.port_bytes_per_cycle
+        """Bytes of the command fetches that go out together.
+
+        Each is 8 words of a port: the 64 bytes of the core driver's default burst on the U55, 128 on the others.
+        """
+        return 8 * self.port_bytes_per_cycle * self.command_fetches
 
     @property
     def macs_per_cycle(self) -> int:

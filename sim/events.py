@@ -38,6 +38,7 @@ class Cause(Enum):
     WEIGHTS = "decoded weights"
     ACC = "accumulators"
     OB = "output buffer"
+    SCALES = "scales"
     DW = "decoded-weight buffer full"
     AXI0 = "AXI0"
     AXI1 = "AXI1"

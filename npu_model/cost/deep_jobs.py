@@ -51,8 +51,9 @@ def _step_cycles(op: KernelOperation, device: Accelerator, box: Box, channels: i
     """Cycles of the array including its filling, and at least the decoders' cycles."""
     cycles = deep_mac_cycles(op, device, box, channels)
     if op.kind is OperationKind.CONV_2D:
-        weights = op.kernel.elements * channels * box.shape.depth
-        cycles = max(cycles, ceil_div(weights, device.array.decoded_weights * device.weight_streams))
+        weights, array = op.kernel.elements * channels * box.shape.depth, device.array
+        rate = array.fast_decoded_weights if op.modes.fast_weights else array.decoded_weights * device.weight_streams
+        cycles = max(cycles, ceil_div(weights, rate))
     return cycles + device.array.step_fill if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE) else cycles
 
 

@@ -34,6 +34,6 @@ def through_ports(npu: Accelerator, system: MemorySystem) -> MemorySystem:
         return system
     sram, ext = system.ports
     access = npu.access
-    sram = replace(sram, burst_bytes=min(sram.burst_bytes, access.sram_burst_bytes or sram.burst_bytes))
+    ext = replace(ext, read_latency=ext.read_latency + access.ext_latency, write_latency=ext.write_latency + access.ext_latency)
     paths = min(npu.sram_ports, access.sram_words or npu.sram_ports)
     return replace(system, ports=(_widened(sram, paths), _widened(ext, npu.ext_ports)))

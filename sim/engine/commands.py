@@ -12,8 +12,9 @@ from npu_model.cost.timed import copied_words
 from npu_model.cost.traversal import reduces_depth
 from npu_model.program import WORD_BYTES, DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
-from sim.engine.machine import KernelRun, Machine, Threshold
-from sim.engine.terms import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, Channel, Times, fetch_words
+from sim.engine.machine import KernelRun, Machine
+from sim.engine.terms import DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, Channel, Times, command_buffer_words, fetch_words
+from sim.engine.threshold import Threshold
 from sim.events import Cause, Unit
 
 Process = Generator[simpy.Event, Any, None]
@@ -22,9 +23,9 @@ Process = Generator[simpy.Event, Any, None]
 def command_fetch(machine: Machine) -> Process:
     """Fetch the command stream in order, as far ahead as the buffer allows."""
     total, word = sum(machine.program.words), machine.accelerator.port_bytes_per_cycle
-    most, requested = fetch_words(machine.accelerator), 0
+    most, buffer, requested = fetch_words(machine.accelerator), command_buffer_words(machine.accelerator), 0
     while requested < total:
-        yield machine.parsed.reach(requested + most - COMMAND_BUFFER_WORDS)
+        yield machine.parsed.reach(requested + most - buffer)
         words = min(most, total - requested)
         # A beat is charged at the request for its first word, so an odd word at the end costs a whole beat.
         beats = ceil_div((requested + words) * WORD_BYTES, word) - ceil_div(requested * WORD_BYTES, word)

@@ -17,7 +17,9 @@ from npu_model.program import KernelOperation, Program
 from npu_model.timing import BlockdepRule, TimingParameters
 from sim.engine.clock import Clock
 from sim.engine.ports import Ports
+from sim.engine.scales import Scales
 from sim.engine.terms import Times
+from sim.engine.threshold import Threshold
 from sim.events import Busy, Cause, Listener, Unit, Wait
 
 
@@ -57,33 +59,6 @@ class Recorder:
         start = self._env.cycle
         yield event
         self.was_busy(unit, start, operation)
-
-
-class Threshold:
-    """A count that grows, with events that fire at given levels."""
-
-    def __init__(self, env: Clock) -> None:
-        self._env = env
-        self._waiting: list[tuple[int, simpy.Event]] = []
-        self.count = 0
-
-    def reach(self, level: int) -> simpy.Event:
-        """An event that fires once the count is at least ``level``."""
-        event = self._env.event()
-        if self.count >= level:
-            event.succeed()
-        else:
-            self._waiting.append((level, event))
-        return event
-
-    def advance(self, by: int = 1) -> None:
-        """Increase the count; waiting events fire in the order of their creation."""
-        self.count += by
-        if self._waiting:
-            ready = [event for level, event in self._waiting if level <= self.count]
-            self._waiting = [entry for entry in self._waiting if entry[0] > self.count]
-            for event in ready:
-                event.succeed()
 
 
 class Fifo:
@@ -228,6 +203,7 @@ class Machine:
         self.jobs = jobs
         self.recorder = Recorder(env, listeners)
         self.ports = Ports(env, system, timing, accelerator)
+        self.scales = Scales(env, self.ports, accelerator, timing)
         self.times: dict[int, Times] = {}
         # The command processor's view: words fetched and parsed, operations finished.
         self.fetched = Threshold(env)

@@ -85,9 +85,10 @@ def _dependencies(machine: Machine, loads: Loads, run: KernelRun, block: int) ->
 
 
 def _ask_for_weights(machine: Machine, blocks: Sequence[Work]) -> None:
-    """Let the weight decoder continue with these blocks."""
+    """Let the weight decoder continue with these blocks, and the reads of scales that have a buffer of their own."""
     for work in blocks:
         machine.weight_queue.put(work)
+    machine.scales.ask([work.job for work in blocks])
     machine.tell_weights()
 
 
@@ -152,6 +153,8 @@ def output_unit(machine: Machine) -> Process:
         index = work.run.index
         recorder.waited(Unit.AO, Cause.ACC, start, index)
         yield from recorder.wait(Unit.AO, Cause.OB, machine.output_buffer.take(), index)
+        if machine.accelerator.access.scale_words:
+            yield from recorder.wait(Unit.AO, Cause.SCALES, machine.scales.next(), index)
         yield from recorder.work(Unit.AO, machine.env.timeout(work.job.output_cycles), index)
         machine.accumulators.release()
         machine.output_buffer.fill(work)

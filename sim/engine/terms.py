@@ -12,7 +12,7 @@ from npu_model.program import WORD_BYTES, KernelOperation
 from npu_model.timing import TimingParameters
 
 COMMAND_BUFFER_WORDS = 64
-"""Words fetched ahead of the command processor. Undocumented; the FVP's cycles hardly depend on it."""
+"""Words fetched ahead of the command processor, for each of the fetches that go out together. Undocumented."""
 
 DMA_CHUNK_BEATS = 32
 """Beats that the DMA reads before it writes them. Coarser than the hardware, to save events."""
@@ -25,8 +25,13 @@ The U65's published runs, whose memory answers after 500 cycles, exclude two chu
 
 
 def fetch_words(accelerator: Accelerator) -> int:
-    """Words of one command fetch."""
+    """Words of the command fetches that go out together."""
     return accelerator.fetch_bytes // WORD_BYTES
+
+
+def command_buffer_words(accelerator: Accelerator) -> int:
+    """Words fetched ahead of the command processor."""
+    return COMMAND_BUFFER_WORDS * accelerator.command_fetches
 
 
 class Channel(IntEnum):
@@ -46,10 +51,10 @@ def burst_beats(memory: Memory, channel: Channel, device: Accelerator, timing: T
 
 
 def most_weight_bursts(op: KernelOperation, device: Accelerator) -> int:
-    """Weight transactions that a kernel may have under way: those of its streams, and at most those of the cores."""
+    """Weight transactions that a kernel may have under way, on all cores."""
     access = device.access
-    most, streams = access.weight_bursts * device.cores, sum(1 for stream in op.weights if stream.length)
-    return min(most, access.stream_bursts * streams) if access.stream_bursts and streams else most
+    bursts = min(access.fast_weight_bursts, access.weight_bursts) if op.modes.fast_weights else 0
+    return (bursts or access.weight_bursts) * device.cores
 
 
 class Times(Struct, frozen=True):

@@ -46,7 +46,7 @@ def _slot_by_slot(machine: Machine) -> Process:
             yield from recorder.wait(Unit.WD, Cause.DW, machine.weight_buffer.take(), work.run.index)
             start = machine.env.cycle
             reads = [machine.ports.read(read.region, Channel.WEIGHTS, read.runs, read.phase) for read in step.weights]
-            if number == 0:
+            if number == 0 and not machine.accelerator.access.scale_words:
                 reads += [machine.ports.read(read.region, Channel.SCALES, read.runs, read.phase) for read in work.job.scales]
             yield from reads
             recorder.was_busy(Unit.WD, start, work.run.index)
@@ -85,7 +85,7 @@ class _Reader:
         """Take over the steps of the next block."""
         machine, job, most = self._machine, work.job, most_weight_bursts(work.run.op, self._machine.accelerator)
         for number, step in enumerate(job.steps):
-            scales = job.scales if number == 0 else ()
+            scales = job.scales if number == 0 and not machine.accelerator.access.scale_words else ()
             reads = weight_bursts(step.weights, scales, machine.ports.system, machine.accelerator, machine.timing)
             self.steps.append((work.run.index, most, reads))
 

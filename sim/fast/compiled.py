@@ -21,12 +21,12 @@ from npu_model.timing import BlockdepRule, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
 from sim.engine.terms import (
-    COMMAND_BUFFER_WORDS,
     DMA_CHUNK_BEATS,
     DMA_CHUNKS_AHEAD,
     Channel,
     Times,
     burst_beats,
+    command_buffer_words,
     fetch_words,
     most_weight_bursts,
 )
@@ -67,7 +67,7 @@ _WAITS = (
     *((Unit.CC, cause) for cause in (Cause.COMMANDS, Cause.KERNEL_QUEUE, Cause.DMA_QUEUE, Cause.KERNEL_WAIT, Cause.DMA_WAIT, Cause.DRAIN)),
     *((Unit.IFM, cause) for cause in (Cause.START, Cause.BLOCKDEP, Cause.SHRAM, Cause.IB)),
     *((Unit.MAC, cause) for cause in (Cause.IB, Cause.WEIGHTS, Cause.ACC)),
-    *((Unit.AO, cause) for cause in (Cause.ACC, Cause.OB)),
+    *((Unit.AO, cause) for cause in (Cause.ACC, Cause.OB, Cause.SCALES)),
     (Unit.WD, Cause.DW),
 )
 """Waits that the core counts for every operation, in its order. Busy cycles of the units come first, and data beats last."""
@@ -128,7 +128,7 @@ class CompiledCache:
                 timing.drain_responses,
                 timing.posted_writes,
                 fetch_words(accelerator),
-                COMMAND_BUFFER_WORDS,
+                command_buffer_words(accelerator),
                 DMA_CHUNK_BEATS,
                 DMA_CHUNKS_AHEAD,
                 access.weight_bursts * accelerator.cores,
@@ -137,6 +137,7 @@ class CompiledCache:
                 accelerator.ifm_cycles_per_word(),
                 accelerator.ifm_cycles_per_word(own_channels=True),
                 timing.sliding_cap,
+                access.scale_words,
             ),
         )
         self._numbers = array("q", numbers)

@@ -60,21 +60,21 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
 
 static void make_buffers(Machine *m)
 {
-    Count *counts[] = {&m->fetched, &m->parsed, &m->kernels_done, &m->dmas_done};
+    Count *counts[] = {&m->fetched, &m->parsed, &m->kernels_done, &m->dmas_done, &m->scales_there};
     Slots *slots[] = {&m->input, &m->weights, &m->accumulators, &m->outputs};
     Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled,
-                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way, &m->loads};
-    for (int i = 0; i < 4; i++) counts[i]->waiting = NOBODY;
+                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way, &m->loads, &m->scale_queue};
+    for (int i = 0; i < 5; i++) counts[i]->waiting = NOBODY;
     for (int i = 0; i < 4; i++) *slots[i] = (Slots){m->timing.slots, NOBODY};
     m->weights.left = m->timing.weight_slots;
-    for (int i = 0; i < 12; i++) fifos[i]->waiting = NOBODY;
+    for (int i = 0; i < 13; i++) fifos[i]->waiting = NOBODY;
 }
 
 static void free_machine(Machine *m)
 {
     Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled,
-                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way, &m->loads};
-    for (int i = 0; i < 12; i++) free(fifos[i]->items);
+                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way, &m->loads, &m->scale_queue};
+    for (int i = 0; i < 13; i++) free(fifos[i]->items);
     free_servers(m);
     agenda_free(&m->agenda);
     free(m->kernels);
@@ -100,8 +100,10 @@ static void resume(Machine *m, Resume who)
         responded(m, who - FIRST_RESPONSE);
     } else if (who < ARRIVAL) {
         ifm_arrived(m, who - FIRST_LOADED);
-    } else {
+    } else if (who == ARRIVAL) {
         weights_arrived(m);
+    } else {
+        scales_arrived(m);
     }
 }
 
@@ -149,7 +151,7 @@ static int machine_fits(const Machine *m)
     const Timing *t = &m->timing;
     int fits = are_within(m->ports, m->regions, 1, 0, PORTS) && t->command_port >= 0 && t->command_port < PORTS && t->word > 0 && t->most_kernels > 0 &&
                t->most_dmas > 0 && t->slots > 0 && t->weight_slots > 0 && t->grant > 0 && t->fetch_words > 0 && t->buffer_words >= t->fetch_words &&
-               t->chunk_beats > 0 && t->chunks_ahead > 0 && t->weight_bursts >= 0 && t->ifm_pace >= 0 && t->own_ifm_pace >= 0;
+               t->chunk_beats > 0 && t->chunks_ahead > 0 && t->weight_bursts >= 0 && t->ifm_pace >= 0 && t->own_ifm_pace >= 0 && t->scale_words >= 0;
     for (int port = 0; port < PORTS; port++) {
         const Memory *memory = &m->memories[port];
         fits &= memory->burst > 0 && memory->ifm_burst > 0 && memory->numerator >= 0 && memory->denominator > 0;

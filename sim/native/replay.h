@@ -10,10 +10,10 @@ enum { COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM };
 enum { FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR };
 
 /* The tasks that the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time, the response to
-   a block that was handed over to a port, the arrival of the IFM through a port, the arrival of weights; or nobody. */
+   a block that was handed over to a port, the arrival of the IFM through a port, the arrival of weights, that of scales; or nobody. */
 typedef int Resume;
 enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, FIRST_RESPONSE = FIRST_COUNTDOWN + COUNTDOWNS };
-enum { FIRST_LOADED = FIRST_RESPONSE + PORTS, ARRIVAL = FIRST_LOADED + PORTS, FIRST_START };
+enum { FIRST_LOADED = FIRST_RESPONSE + PORTS, ARRIVAL = FIRST_LOADED + PORTS, SCALES_ARRIVAL, FIRST_START };
 
 #define NEVER ((i64)1 << 62)
 
@@ -114,7 +114,7 @@ enum { KERNEL_OPERATION, DMA_OPERATION, KERNEL_WAIT, DMA_WAIT, OTHER_OPERATION }
 typedef struct {
     i64 word, command_port, most_kernels, most_dmas, pace, slots, kernel_start, blockdep_rule, shram_drains, weights_ahead, grant, lookahead;
     i64 shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead, weight_bursts, weight_slots;
-    i64 ifm_ahead, ifm_pace, own_ifm_pace, sliding_cap;
+    i64 ifm_ahead, ifm_pace, own_ifm_pace, sliding_cap, scale_words;
 } Timing;
 
 typedef struct {
@@ -152,6 +152,12 @@ typedef struct {
     Fifo under_way;
     i64 asked, got, ask_most, ask_core, ask_at[CORES], ask_scales, asks;
     int ask_waits;
+    /* Scales with a buffer of their own: blocks, the read at hand, words of it that are asked for, and reads left; transactions under way,
+       and those that the output unit has needed so far. */
+    Fifo scale_queue;
+    const i64 *scale_read;
+    i64 scale_at, scale_reads, scales_asked, scales_needed;
+    Count scales_there;
     /* Loads of the input buffer that are not handed on yet: what had been asked of each port, the step, since when; and what has arrived. */
     Fifo loads;
     i64 load_asked[PORTS], load_arrived[PORTS], last_load;
@@ -163,7 +169,7 @@ typedef struct {
 enum {
     BUSY_CC, BUSY_DMA, BUSY_IFM, BUSY_WD, BUSY_MAC, BUSY_AO, BUSY_OFM,
     CC_COMMANDS, CC_KERNEL_QUEUE, CC_DMA_QUEUE, CC_KERNEL_WAIT, CC_DMA_WAIT, CC_DRAIN,
-    IFM_START, IFM_BLOCKDEP, IFM_SHRAM, IFM_IB, MAC_IB, MAC_WEIGHTS, MAC_ACC, AO_ACC, AO_OB, WD_DW,
+    IFM_START, IFM_BLOCKDEP, IFM_SHRAM, IFM_IB, MAC_IB, MAC_WEIGHTS, MAC_ACC, AO_ACC, AO_OB, AO_SCALES, WD_DW,
     BEATS, COUNTS = BEATS + 4
 };
 

@@ -258,11 +258,72 @@ static void tell_weights(Machine *m)
     if (m->timing.weight_bursts) put(m, &m->weight_news, item);
 }
 
+/* Words of a transaction of scales at most. */
+static i64 scale_burst(const Machine *m, const i64 *read) { return least(m->memories[m->ports[read[0]]].burst, m->timing.scale_words); }
+
+/* Transactions of a list of scales. */
+static i64 scale_transactions(const Machine *m, const i64 *work, i64 list)
+{
+    i64 count = 0;
+    const i64 *read = work + list + 1;
+    for (i64 left = reads_in(work, list); left; left--, read += 3 + 2 * read[2])
+        count += div_up(read[1] % scale_burst(m, read) + read[4], scale_burst(m, read));
+    return count;
+}
+
+/* The read of scales at hand, of this block or the next; none: NULL. */
+static const i64 *next_scales(Machine *m)
+{
+    i64 item[ITEM];
+    for (;;) {
+        if (m->scale_reads && m->scale_at < m->scale_read[4]) return m->scale_read;
+        if (m->scale_reads) {
+            m->scale_read += 3 + 2 * m->scale_read[2];
+            m->scale_reads--;
+        } else {
+            if (!m->scale_queue.length) return NULL;
+            i64 *run = m->scale_queue.items + m->scale_queue.first * ITEM;
+            const Kernel *kernel = &m->kernels[run[0]];
+            i64 list = job_of(kernel, run[1]++)[2];
+            m->scale_reads = reads_in(kernel->work, list);
+            m->scale_read = kernel->work + list + 1;
+            if (run[1] == run[2]) pop(&m->scale_queue, item);
+        }
+        m->scale_at = 0;
+    }
+}
+
+/* If no scales are under way, ask for as many as their buffer holds. */
+static void ask_scales(Machine *m)
+{
+    const i64 *read;
+    i64 room = m->scales_asked ? 0 : m->timing.scale_words;
+    while (room && (read = next_scales(m))) {
+        i64 burst = scale_burst(m, read), beats = least(read[4] - m->scale_at, burst - (read[1] + m->scale_at) % burst);
+        if (beats > room) return;
+        room -= beats;
+        transfer_beats(m, m->ports[read[0]], 0, SCALES, beats, read[1] + m->scale_at, SCALES_ARRIVAL);
+        m->scale_at += beats;
+        m->scales_asked++;
+    }
+}
+
+void scales_arrived(Machine *m)
+{
+    m->scales_asked--;
+    advance(m, &m->scales_there, 1);
+    ask_scales(m);
+}
+
 /* Let the decoder go on with blocks `first` to `last` (exclusive) of a kernel. */
 static void put_weights(Machine *m, i64 kernel, i64 first, i64 last)
 {
     i64 item[ITEM] = {kernel, first, last};
     if (first < last) put(m, &m->weight_queue, item);
+    if (first < last && m->timing.scale_words) {
+        put(m, &m->scale_queue, item);
+        ask_scales(m);
+    }
     tell_weights(m);
 }
 
@@ -398,7 +459,7 @@ static void begin_step(Machine *m)
     const Kernel *kernel = &m->kernels[m->decode_kernel];
     const i64 *job = job_of(kernel, m->decode_block), *read;
     i64 weights = job[4 + 3 * m->decode_step + 1];
-    m->ask_scales = m->decode_step ? 0 : job[2];
+    m->ask_scales = m->decode_step || m->timing.scale_words ? 0 : job[2];
     m->ask_core = 0;
     m->ask_most = kernel->weight_bursts ? kernel->weight_bursts : m->timing.weight_bursts;
     m->asks = reads_in(kernel->work, m->ask_scales);
@@ -511,7 +572,8 @@ static void weight_decoder(Machine *m)
             COUNTED(m->kernels[m->decode_kernel].index, WD_DW, take(m, &m->weights, me));
             job = m->decode_job;
             COUNTED(m->kernels[m->decode_kernel].index, BUSY_WD,
-                    ask(m, m->kernels[m->decode_kernel].work, job[4 + 3 * m->decode_step + 1], WEIGHTS, m->decode_step ? 0 : job[2], SCALES, me));
+                    ask(m, m->kernels[m->decode_kernel].work, job[4 + 3 * m->decode_step + 1], WEIGHTS,
+                        m->decode_step || m->timing.scale_words ? 0 : job[2], SCALES, me));
             item[0] = 0;
             put(m, &m->decoded, item);
         }
@@ -544,6 +606,7 @@ static void mac_array(Machine *m)
 static void output_unit(Machine *m)
 {
     const int me = OUTPUT;
+    const Kernel *kernel;
     BEGIN
     for (;;) {
         m->since[me] = m->agenda.cycle;
@@ -551,6 +614,11 @@ static void output_unit(Machine *m)
         pop(&m->accumulated, m->output_item);
         counted(m, me, m->kernels[m->output_item[0]].index, AO_ACC);
         COUNTED(m->kernels[m->output_item[0]].index, AO_OB, take(m, &m->outputs, me));
+        if (m->timing.scale_words) {
+            kernel = &m->kernels[m->output_item[0]];
+            m->scales_needed += scale_transactions(m, kernel->work, kernel->work[m->output_item[4] + 2]);
+            COUNTED(m->kernels[m->output_item[0]].index, AO_SCALES, reach(m, &m->scales_there, m->scales_needed, me));
+        }
         COUNTED(m->kernels[m->output_item[0]].index, BUSY_AO,
                 later(&m->agenda, m->kernels[m->output_item[0]].work[m->output_item[4]], me));
         release(m, &m->accumulators);

@@ -6,6 +6,7 @@
 
 void run_unit(Machine *machine, int unit);
 void weights_arrived(Machine *machine);
+void scales_arrived(Machine *machine);
 void ifm_arrived(Machine *machine, int port);
 void responded(Machine *machine, int port);
 

@@ -11,7 +11,10 @@ from npu_model.program import DmaOperation, KernelOperation
 from sim.events import Cause, Unit
 from sim.replay import Beats, NetworkReplay, OperationReplay, Replay
 
-OUTSIDE_CAUSES = (Cause.BLOCKDEP, Cause.SHRAM, Cause.START, Cause.DMA_WAIT, Cause.KERNEL_WAIT, Cause.COMMANDS, Cause.DMA_QUEUE)
+OUTSIDE_CAUSES = (
+    *(Cause.BLOCKDEP, Cause.SHRAM, Cause.START, Cause.DMA_WAIT, Cause.KERNEL_WAIT, Cause.COMMANDS, Cause.DMA_QUEUE),
+    Cause.SCALES,
+)
 """Waits for something outside a layer's own pipeline. Other waits mirror the work of a neighbouring unit."""
 
 FILL = "pipeline fill"

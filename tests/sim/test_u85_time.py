@@ -19,10 +19,13 @@ from npu_model.cost.timed import unmet_beats
 from npu_model.memory.ports import measured_with
 from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, MapStorage, Program, Rows
-from npu_model.timing import DEFAULT_TIMING
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.devices.device_memory import system_of
 from npu_testbed.reports.unseen import unseen_text
 from sim import replay
+from sim.engine.engine import run_engine
+from sim.engine.terms import fetch_words
+from sim.events import Cause, Unit
 from sim.fast.quick import counted_replay, quick_replay
 from validation.fvp.left_out import deep_left_out
 from validation.fvp.left_out_errors import kept_left_out
@@ -53,7 +56,7 @@ def test_a_choice_of_constants_never_makes_its_own_points_worse() -> None:
     few = [point for point in u85_points() if point.network == "rnnoise_INT8" and point.accelerator == "ethos-u85-256"]
     found = chosen(few, NEUTRAL)
     assert mean_error(errors(few, found)) < mean_error(errors(few, NEUTRAL))
-    tried = [mean_error(errors(few, {**found, "kernel_start_cycles": start})) for start in CHOICES["kernel_start_cycles"]]
+    tried = [mean_error(errors(few, {**found, "ext_latency": cycles})) for cycles in CHOICES["ext_latency"]]
     assert mean_error(errors(few, found)) == min(tried)
 
 
@@ -109,6 +112,33 @@ def test_a_step_reads_the_streams_of_all_decoders_as_one_which_the_compiled_repl
     assert streams == device.weight_streams
     for program in programs[-2:]:
         assert counted_replay(program, system) == replay(program, system)
+
+
+@pytest.mark.parametrize("changes", [{"scale_words": 3}, {"scale_words": 40}, {"weight_bursts": 0}, {"fetch_by_port": False}])
+def test_replays_agree_about_scales_whatever_their_buffer_holds(changes: dict[str, object]) -> None:
+    name = "ethos-u85-1024"
+    program, device = measured_program("rnnoise_INT8", name), changed_device(name, changes)
+    for timing in (DEFAULT_TIMING, TimingParameters(weights_ahead=False)):
+        engine = run_engine(program, device, memory(name), timing=timing)
+        assert quick_replay(program, memory(name), timing, device=device).cycles == engine.env.cycle
+
+
+def test_the_output_unit_waits_for_scales_and_longer_if_their_buffer_is_smaller() -> None:
+    name = "ethos-u85-512"
+    program, waits, cycles = measured_program("kws_micronet_m", name), [], []
+    for words in (8, 16, 64):
+        device = changed_device(name, {"scale_words": words})
+        machine = run_engine(program, device, memory(name))
+        waits.append(sum(found for (_, unit, cause), found in machine.recorder.waits.items() if (unit, cause) == (Unit.AO, Cause.SCALES)))
+        cycles.append(machine.env.cycle)
+    assert waits == sorted(waits, reverse=True)
+    assert waits[0] > waits[1] > 0
+    assert cycles[0] > cycles[1] >= cycles[2]
+
+
+def test_each_port_to_the_external_memory_fetches_commands_and_its_latency_is_more_than_the_adapters() -> None:
+    assert [fetch_words(accelerator(f"ethos-u85-{macs}")) for macs in (512, 1024)] == [32, 64]
+    assert memory("ethos-u85-512").ports[1].read_latency == 500 + accelerator("ethos-u85-512").access.ext_latency
 
 
 def test_kernels_that_no_published_inference_has_are_named() -> None:

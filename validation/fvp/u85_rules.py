@@ -24,21 +24,23 @@ RULES: tuple[tuple[str, dict[str, object]], ...] = (
     ("decoders give 32 weights a cycle", {"decoded_weights": 32}),
     ("a lane multiplies 32 bits a cycle", {"lane_bits": 32}),
     ("weights slot by slot", {"weight_bursts": 0}),
+    ("fast weights at 16 a cycle", {"fast_decoded_weights": 16}),
     ("weights of one step ahead, not two", {"weight_steps": 1}),
-    ("weight streams without a bound of their own", {"stream_bursts": 0}),
+    ("scales follow the weights, without a buffer of their own", {"scale_words": 0}),
+    ("scales with twice the buffer", {"scale_words": 32}),
+    ("one command fetch, whatever the ports", {"fetch_by_port": False}),
+    ("no latency beyond the adapter's", {"ext_latency": 0}),
     ("IFM blocks asked for ahead", {"ifm_ahead": True}),
-    ("kernels begin at once", {"kernel_start_cycles": 0}),
     ("SRAM as wide as all ports", {"sram_words": 0}),
     ("one word of SRAM a cycle", {"sram_words": 1}),
-    ("SRAM transactions of 128 bytes", {"sram_burst_bytes": 0}),
 )
 """Fields of the accelerator's access or array that each row changes."""
 
 CHOICES: dict[str, tuple[int, ...]] = {
-    "weight_bursts": (14, 16, 18, 22, 26, 32),
-    "stream_bursts": (10, 12, 14, 16, 18),
+    "scale_words": (0, 16, 32),
     "weight_steps": (1, 2, 4),
-    "kernel_start_cycles": (0, 30, 60, 90),
+    "fetch_by_port": (False, True),
+    "ext_latency": (0, 20, 35, 50, 70),
     "step_fill": (0, 8, 16, 24, 32),
     "sram_words": (1, 2, 4),
     "decoded_weights": (8, 16, 32),
@@ -86,10 +88,10 @@ def chosen(measured: Sequence[ReferencePoint], start: Setting) -> Setting:
 
 
 NEUTRAL: Setting = {
-    "weight_bursts": 32,
-    "stream_bursts": 16,
+    "scale_words": 16,
     "weight_steps": 1,
-    "kernel_start_cycles": 0,
+    "fetch_by_port": False,
+    "ext_latency": 0,
     "step_fill": 0,
     "sram_words": 4,
     "decoded_weights": 16,
