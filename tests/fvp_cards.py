@@ -14,7 +14,6 @@ from validation.fvp.scorecard import (
     quick_score_point,
     score_operator,
     score_point,
-    score_readings,
     score_sweep,
     score_whole_run,
 )
@@ -30,7 +29,6 @@ def small_card() -> Scorecard:
         u65=(quick_score_point(u65_points()[0]),),
         sweeps=(score_sweep(sweeps()[0]),),
         operators=(score_operator(single),),
-        readings=score_readings(single),
     )
 
 

@@ -140,19 +140,8 @@ class ReplayedOperatorEntry(Entry, frozen=True):
     padding: PaddingEntry
     expected_cycles: Cycles
     cycles: Cycles
-    error: RelativeError
-
-
-class MacCyclesEntry(ReplayedOperatorEntry, frozen=True):
-    """An operator with the cycles of its multiply-accumulates."""
-
     mac_cycles: Cycles
-
-
-class ReadingEntry(ReplayedOperatorEntry, frozen=True):
-    """An operator by another reading of its publication."""
-
-    reading: str
+    error: RelativeError
 
 
 class ValidateFvpDocument(Document, frozen=True):
@@ -168,11 +157,10 @@ class ValidateFvpDocument(Document, frozen=True):
     u85: tuple[PublishedPointEntry, ...]
     old: tuple[PublishedPointEntry, ...]
     sweeps: tuple[KnobEntry, ...]
-    operators: tuple[MacCyclesEntry, ...]
-    readings: tuple[ReadingEntry, ...]
+    operators: tuple[ReplayedOperatorEntry, ...]
     timing: Timing
     command: Literal["validate fvp"] = "validate fvp"
-    schema: Annotated[Literal[6], STRUCTURE] = 6
+    schema: Annotated[Literal[7], STRUCTURE] = 7
     version: ProductVersion = VERSION
 
 

@@ -6,7 +6,6 @@ It shows agreement with Arm's simulator, which is itself an approximation, not w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import chain
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -14,11 +13,9 @@ from msgspec.structs import astuple, replace
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.deep_jobs import TimedProgram
-from npu_model.memory.mode import MemoryMode
 from npu_model.memory.ports import measured_with, through_ports
-from npu_model.memory.system import AXI0, MemorySystem
+from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import TimingProfile, profile
-from npu_model.program import Layout
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import Replay, quick_replay, replay
 from sim.events import Unit
@@ -45,7 +42,6 @@ from validation.fvp.scores import (
     BeatScore,
     OperatorScore,
     PointScore,
-    ReadingScore,
     ScoreBar,
     ScoreSummary,
     SweepScore,
@@ -74,8 +70,6 @@ class Scorecard(Struct, frozen=True):
     points: tuple[PointScore, ...]
     sweeps: tuple[SweepScore, ...]
     operators: tuple[OperatorScore, ...]
-    readings: tuple[ReadingScore, ...] = ()
-    """The operators under other readings of their records; no bar asks for them."""
     whole_runs: tuple[WholeRunScore, ...] = ()
     """The class "small kernels, cascade"."""
     u65: tuple[PointScore, ...] = ()
@@ -180,35 +174,6 @@ def score_operator(single: SingleOperator, timing: TimingParameters = DEFAULT_TI
     return OperatorScore(single, run.cycles, run.busy[Unit.MAC])
 
 
-def _only_sram() -> MemorySystem:
-    """The adapters off and everything in SRAM (Vela's Sram_Only)."""
-    return replace(profile(ADAPTERS_OFF), memory_mode=MemoryMode(AXI0, AXI0, AXI0)).memory_system()
-
-
-def _consistent(single: SingleOperator) -> SingleOperator:
-    """A depthwise operator keeps its channels: one whose record says otherwise, with the whole ublocks of both counts."""
-    depth = single.ofm.depth
-    if not single.depthwise or single.ifm.depth == depth:
-        return single
-    depth -= depth % accelerator(single.accelerator).ofm_ublock.depth
-    return replace(single, ifm=replace(single.ifm, depth=depth), ofm=replace(single.ofm, depth=depth))
-
-
-def score_readings(single: SingleOperator, timing: TimingParameters = DEFAULT_TIMING) -> tuple[ReadingScore, ...]:
-    """Other readings of facts that the source does not state.
-
-    They are constants in SRAM, feature maps in bricks, and channels that do not contradict each other.
-    """
-    memories = (("constants outside", profile(ADAPTERS_OFF).memory_system()), ("constants in SRAM", _only_sram()))
-    return tuple(
-        ReadingScore(one, f"{layout.name}, {where}", replay(single_program(one, layout), system, timing=timing).cycles)
-        for one in dict.fromkeys((single, _consistent(single)))
-        for layout in (Layout.NHWC, Layout.NHCWB16)
-        for where, system in memories
-        if (one, layout, where) != (single, Layout.NHWC, memories[0][0])
-    )
-
-
 def _silent(_done: int, _total: int) -> None:
     """The progress of a caller who does not ask."""
 
@@ -222,7 +187,7 @@ def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_T
         + len(u85_points())
         + len(old_points())
         + len(sweeps())
-        + 2 * len(single_operators())
+        + len(single_operators())
     )
     done = 0
 
@@ -243,16 +208,15 @@ def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_T
         old=count(score_parts(point, timing) for point in old_points()),
         sweeps=count(score_sweep(sweep, timing) for sweep in sweeps()),
         operators=count(score_operator(single, timing) for single in single_operators()),
-        readings=tuple(chain.from_iterable(count(score_readings(single, timing) for single in single_operators()))),
     )
 
 
 def render(card: Scorecard) -> list[Table]:
     """The scorecard as tables.
 
-    Verdict, summary, points, small kernels, U65, U85, older Velas, beats, sweeps, single operators, their other readings.
+    Verdict, summary, points, small kernels, U65, U85, older Velas, beats, sweeps, single operators.
     """
-    parts = card.points, card.whole_runs, card.u65, card.u85, card.old, card.sweeps, card.operators, card.readings
+    parts = card.points, card.whole_runs, card.u65, card.u85, card.old, card.sweeps, card.operators
     return score_tables(card.bars, card.summaries, *parts)
 
 
@@ -271,10 +235,6 @@ def _points_json(scores: Iterable[PointScore]) -> list[dict[str, Any]]:
     return [_scored(score.point, score, "cycles", "error", "vela_error") for score in scores]
 
 
-def _operators_json(scores: Iterable[OperatorScore | ReadingScore], figure: str) -> list[dict[str, Any]]:
-    return [_scored(s.operator, s, figure, "cycles", "error") | {"expected_cycles": s.operator.cycles} for s in scores]
-
-
 def to_json(card: Scorecard) -> dict[str, Any]:
     """The scorecard as values that JSON can hold; errors are ratios."""
     return {
@@ -288,6 +248,7 @@ def to_json(card: Scorecard) -> dict[str, Any]:
         "u85": _points_json(card.u85),
         "old": _points_json(card.old),
         "sweeps": [_scored(s.sweep, s, "cycles", "error", "resolution") | {"cycles_on_grid": s.on_grid} for s in card.sweeps],
-        "operators": _operators_json(card.operators, "mac_cycles"),
-        "readings": _operators_json(card.readings, "reading"),
+        "operators": [
+            _scored(s.operator, s, "mac_cycles", "cycles", "error") | {"expected_cycles": s.operator.cycles} for s in card.operators
+        ],
     }

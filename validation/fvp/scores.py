@@ -118,19 +118,6 @@ class OperatorScore(Struct, frozen=True):
         return relative(self.cycles, self.operator.cycles)
 
 
-class ReadingScore(Struct, frozen=True):
-    """One operator, replayed under a ``reading`` of its record that is not scored."""
-
-    operator: SingleOperator
-    reading: str
-    cycles: int
-
-    @property
-    def error(self) -> float:
-        """Relative error against the expected cycles."""
-        return relative(self.cycles, self.operator.cycles)
-
-
 class ScoreSummary(Struct, frozen=True):
     """Errors over the points with the adapters on (or off): mean absolute and worst signed error, ours and Vela's.
 

@@ -1,7 +1,7 @@
 """A Program of one convolution with a given block, for operators with published cycles and nothing else.
 
-The source states none of the following, which is assumed: feature maps of int8 in SRAM, densely packed, in NHWC unless another layout is
-asked for; weights that use all of their 8 bits, in external memory; adapters off; depth-first traversal, but part-kernel where the IFM has
+The source states none of the following, which is assumed: feature maps of int8 in SRAM, densely packed, in NHWC;
+weights that use all of their 8 bits, in external memory; adapters off; depth-first traversal, but part-kernel where the IFM has
 at most 8 channels (Vela's rule); blocks rounded up to whole ublocks.
 """
 
@@ -15,7 +15,6 @@ from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.errors import InputError
 from npu_model.program import (
-    BRICK,
     Activation,
     ActivationKind,
     ByteRange,
@@ -54,19 +53,9 @@ _SEED = 1
 """Seed of the weights."""
 
 
-def _stored_depth(shape: Shape3D, layout: Layout) -> int:
-    """Channels that a feature map takes up: whole bricks of 16 in NHCWB16."""
-    return round_up(shape.depth, BRICK) if layout is Layout.NHCWB16 else shape.depth
-
-
-def _feature_map(address: int, shape: Shape3D, layout: Layout) -> FeatureMap:
-    row = shape.width * _stored_depth(shape, layout)
-    strides = Strides(row, BRICK, shape.width * BRICK) if layout is Layout.NHCWB16 else Strides(row, shape.depth, 1)
-    return FeatureMap(_ARENA, shape, _INT8, layout, Tiles.single(shape, address), strides)
-
-
-def _bytes(shape: Shape3D, layout: Layout) -> int:
-    return shape.height * shape.width * _stored_depth(shape, layout)
+def _feature_map(address: int, shape: Shape3D) -> FeatureMap:
+    strides = Strides(shape.width * shape.depth, shape.depth, 1)
+    return FeatureMap(_ARENA, shape, _INT8, Layout.NHWC, Tiles.single(shape, address), strides)
 
 
 def _block(single: SingleOperator, device: Accelerator) -> Shape3D:
@@ -89,8 +78,8 @@ def _weights(shape: tuple[int, int, int, int], order: WeightFormat, device: Acce
 
 
 @lru_cache
-def single_program(single: SingleOperator, layout: Layout = Layout.NHWC) -> Program:
-    """The Program of one operator, with the assumptions of this module but for ``layout``; InputError if its block does not fit."""
+def single_program(single: SingleOperator) -> Program:
+    """The Program of one operator, with the assumptions of this module; InputError if its block does not fit."""
     device = accelerator(single.accelerator)
     kind = OperationKind.DEPTHWISE if single.depthwise else OperationKind.CONV_2D
     part_kernel = not single.depthwise and single.ifm.depth <= _PART_KERNEL_DEPTH
@@ -101,11 +90,11 @@ def single_program(single: SingleOperator, layout: Layout = Layout.NHWC) -> Prog
     order = WeightFormat(block.depth, depthwise=single.depthwise, part_kernel=part_kernel)
     stream = _weights((single.ofm.depth, *single.kernel, 1 if single.depthwise else single.ifm.depth), order, device)
     weights, constants = len(stream), len(stream) + round_up(single.ofm.depth * RECORD_BYTES, ALIGNMENT)
-    ofm_address = round_up(_bytes(single.ifm, layout), ALIGNMENT)
+    ofm_address = round_up(single.ifm.elements, ALIGNMENT)
     operation = KernelOperation(
         kind=kind,
-        ifm=_feature_map(0, single.ifm, layout),
-        ofm=_feature_map(ofm_address, single.ofm, layout),
+        ifm=_feature_map(0, single.ifm),
+        ofm=_feature_map(ofm_address, single.ofm),
         block=block,
         shram=shram,
         activation=Activation(ActivationKind.NONE, _INT8.minimum, _INT8.maximum),
@@ -121,6 +110,6 @@ def single_program(single: SingleOperator, layout: Layout = Layout.NHWC) -> Prog
         words=(_KERNEL_WORDS, 1),
         regions=(
             Region(_CONSTANTS, RegionRole.CONSTANTS, constants, stream.ljust(constants, b"\0")),
-            Region(_ARENA, RegionRole.ARENA, ofm_address + _bytes(single.ofm, layout)),
+            Region(_ARENA, RegionRole.ARENA, ofm_address + single.ofm.elements),
         ),
     )

@@ -13,7 +13,6 @@ from validation.fvp.scores import (
     BeatScore,
     OperatorScore,
     PointScore,
-    ReadingScore,
     ScoreBar,
     ScoreSummary,
     SweepScore,
@@ -57,13 +56,6 @@ _OLD = (
 _SINGLE = (
     "The expected cycles come from the tests of TVM's cascader, which check them to 10 % and do not say how they were found. Assumed "
     "here: adapters off, NHWC, random weights that use all of their bits, part-kernel traversal up to 8 IFM channels."
-)
-
-
-_READINGS = (
-    "Not scored. The source states neither the layout nor the memory of the constants. A depthwise operator keeps its channels, so the "
-    "record with 42 in and 41 out contradicts itself. 40 channels, five whole ublocks, are the most whose MACs take no longer than "
-    "expected. That is an interpretation, not a measurement. Adapters off. docs/decisions/0003-timing-model.md says what else was tried."
 )
 
 
@@ -180,32 +172,20 @@ def _sweeps(scores: Sequence[SweepScore]) -> Table:
     return Table("Sweeps of the timing adapters", headers, rows, (_GRID, "A cap is in bus words per period, 0 for none."))
 
 
-def _operator_rows(scores: Sequence[OperatorScore | ReadingScore], what: str) -> tuple[tuple[str, ...], ...]:
-    """The rows of single operators, with the ``what`` of a score between its maps and its cycles."""
-    return tuple(
+def _operators(scores: Sequence[OperatorScore]) -> Table:
+    rows = tuple(
         (
             "depthwise" if s.operator.depthwise else "conv2d",
             "x".join(map(str, s.operator.kernel)),
-            *(str(one) for one in (s.operator.ifm, s.operator.ofm)),
-            str(getattr(s.operator, what, None) or getattr(s, what)),
-            str(s.operator.cycles),
-            str(s.cycles),
-            *([str(s.mac_cycles)] if isinstance(s, OperatorScore) else []),
+            *(str(one) for one in (s.operator.ifm, s.operator.ofm, s.operator.block)),
+            *(str(one) for one in (s.operator.cycles, s.cycles, s.mac_cycles)),
             percent(s.error),
         )
         for s in scores
     )
-
-
-def _operators(scores: Sequence[OperatorScore]) -> Table:
     headers = ("operator", "kernel", "IFM", "OFM", "block", "expected", "ours", "of which MAC", "error")
     least = _least(scores)
-    return Table("Single operators", headers, _operator_rows(scores, "block"), (_SINGLE, least) if least else (_SINGLE,))
-
-
-def _readings(scores: Sequence[ReadingScore]) -> Table:
-    headers = ("operator", "kernel", "IFM", "OFM", "read as", "expected", "ours", "error")
-    return Table("Other readings of the single operators", headers, _operator_rows(scores, "reading"), (_READINGS,))
+    return Table("Single operators", headers, rows, (_SINGLE, least) if least else (_SINGLE,))
 
 
 def score_tables(  # noqa: PLR0913  # the options of validate fvp
@@ -218,7 +198,6 @@ def score_tables(  # noqa: PLR0913  # the options of validate fvp
     old: Sequence[PointScore],
     sweeps: Sequence[SweepScore],
     operators: Sequence[OperatorScore],
-    readings: Sequence[ReadingScore],
 ) -> list[Table]:
     """The tables in reading order; InputError if there is no point to show."""
     if not points:
@@ -236,5 +215,4 @@ def score_tables(  # noqa: PLR0913  # the options of validate fvp
         _beats("Data beats of the Ethos-U85", _counted(u85), _DEEP_BEATS),
         _sweeps(sweeps),
         _operators(operators),
-        _readings(readings),
     ]
