@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from device_driver import ARENA, AT, CLEAR_IRQ, CONSTANTS, END, IRQ, LIMITS, POWER, RUN, STATE, Bound, bind, random_inputs, words_of
+from few_examples import few_cases
 from moved_regions import moved
 from msgspec.structs import replace
 from reference_data import shared_data
@@ -21,11 +22,7 @@ from npu_model.programmer_registers import event_numbers
 from sim import Replay, counted_replay
 from sim.functional import run
 
-STREAMS = [
-    f"{network}.ethos-u55-{macs}.vela500"
-    for network in ("kws_micronet_m", "rnnoise_INT8", "yolo-fastest_192_face_v4")
-    for macs in (32, 64, 128, 256)
-]
+STREAMS = few_cases(["kws_micronet_m", "rnnoise_INT8", "yolo-fastest_192_face_v4"], [32, 64, 128, 256])
 ON_ACTIVE = 35 | 32 << 16
 """PMCCNTR_CFG: from NPU_ACTIVE to NPU_IDLE."""
 
@@ -83,9 +80,9 @@ def events(replay: Replay) -> dict[str, int]:
 
 
 @pytest.mark.law
-@pytest.mark.parametrize("stream", STREAMS)
-def test_a_measured_stream_counts_what_the_replay_counts_and_computes_what_the_functional_run_does(stream: str) -> None:
-    network = read_compiled((shared_data() / "fvp" / "streams" / f"{stream}.tflite").read_bytes())
+@pytest.mark.parametrize(("name", "macs"), STREAMS)
+def test_a_measured_stream_counts_what_the_replay_counts_and_computes_what_the_functional_run_does(name: str, macs: int) -> None:
+    network = read_compiled((shared_data() / "fvp" / "streams" / f"{name}.ethos-u55-{macs}.vela500.tflite").read_bytes())
     npu = bound(network)
     assert counted(npu, network) == events(counted_replay(only(network), adapter()))
     assert outputs(network, npu.arena) == expected(network)

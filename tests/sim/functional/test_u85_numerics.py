@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from few_examples import few_cases
 from msgspec.structs import replace
 from reference_data import shared_data
 from vela_u85 import compiled
@@ -86,14 +87,16 @@ def differing(found: Verification) -> int:
     return sum(row.differing for row in rows)
 
 
-@pytest.mark.parametrize("macs", SIZES)
-def test_published_streams_give_litert_its_bytes(macs: int) -> None:
+PUBLISHED = {"kws_micronet_m": "kws_micronet_m", "rnnoise_INT8": "rnnoise_INT8", "yolo-fastest_192_face_v4": "yolo_fastest_192_face_i8"}
+
+
+@pytest.mark.law
+@pytest.mark.parametrize(("macs", "stream"), few_cases(SIZES, list(PUBLISHED)))
+def test_published_streams_give_litert_its_bytes(macs: int, stream: str) -> None:
     data = shared_data()
-    models = {"kws_micronet_m": "kws_micronet_m", "rnnoise_INT8": "rnnoise_INT8", "yolo-fastest_192_face_v4": "yolo_fastest_192_face_i8"}
-    for stream, model in models.items():
-        file = data / "fvp" / "u85" / f"{stream}.ethos-u85-{macs}.vela500.tflite"
-        found = verify(file, str(data / "models" / f"{model}.tflite"), inferences=1)
-        assert (differing(found), found.hazards) == (0, ())
+    file = data / "fvp" / "u85" / f"{stream}.ethos-u85-{macs}.vela500.tflite"
+    found = verify(file, str(data / "models" / f"{PUBLISHED[stream]}.tflite"), inferences=1)
+    assert (differing(found), found.hazards) == (0, ())
 
 
 def chained_kernels(net: CompiledNetwork) -> Iterator[KernelOperation]:

@@ -115,14 +115,13 @@ def test_a_choice_ends_where_an_earlier_one_went_on() -> None:
 
 def test_more_multiply_accumulates_never_hold_more_bytes() -> None:
     network = deep()
-    sizes = []
-    for times in ("1", "1.2", "1.5", "2", "3"):
-        found = recomputed(network, Fraction(times), DEVICE, SOURCES)
+    made = {times: recomputed(network, Fraction(times), DEVICE, SOURCES) for times in ("1", "1.2", "1.5", "2", "3")}
+    for times, found in made.items():
         assert all(one.macs <= network.macs * Fraction(times) for one in found)
-        sizes.append(min(map(planned_bytes, [network, *found])))
+    sizes = [min(map(planned_bytes, [network, *found])) for found in made.values()]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < sizes[0] * Fraction(3, 4)
-    require_same_bytes(network, recomputed(network, Fraction(2), DEVICE, SOURCES)[0], SYSTEM)
+    require_same_bytes(network, made["2"][0], SYSTEM)
 
 
 def test_the_peak_names_the_parts_that_hold_it_and_the_front_holds_no_more() -> None:

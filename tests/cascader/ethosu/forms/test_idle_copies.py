@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from few_examples import few_cases
 
 import npu_testbed
 from cascader.ethosu.forms.spared_copies import without_idle_copies
@@ -73,8 +74,8 @@ def test_a_reshape_between_operators_on_the_cpu_is_found() -> None:
     assert set(without_idle_copies(network(between)).kernels) == set()
 
 
-@pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
-@pytest.mark.parametrize("no_cascade", [False, True])
+@pytest.mark.law
+@pytest.mark.parametrize(("draw", "no_cascade"), few_cases(DRAWN, [False, True]), ids=str)
 def test_the_bytes_are_those_of_the_reference(draw: Draw, no_cascade: bool, tmp_path: Path) -> None:  # noqa: FBT001
     source = tmp_path / "n.tflite"
     source.write_bytes(model(draw))
