@@ -21,7 +21,7 @@ _ALONE = Run()
 
 def chosen(task: Task, request: Request, run: Run = _ALONE) -> Choice:
     """The schedule of a loaded task for the aim of its request: its budget, what is optimised, its effort."""
-    with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as executor:
+    with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True, late=True) as executor:
         return choose(task, request, executor, run)
 
 

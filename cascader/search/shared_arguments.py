@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -19,7 +21,9 @@ A process that had eight of hps_vgg's twelve forms planned some again and again.
 class SharedArgument(Protocol):
     """A large argument. ``label`` distinguishes it from all others; :meth:`packed` gives a function and bytes that recreate it."""
 
-    label: str
+    @property
+    def label(self) -> str:
+        """A name that no other argument has."""
 
     def packed(self) -> tuple[Callable[[bytes], object], bytes]:
         """A function that can be pickled, and the bytes for it."""
@@ -43,6 +47,10 @@ class SharedArguments:
         if len(self._there) > MOST_SHARED:
             self._there.popitem(last=False)
         return self._there[label]
+
+    def drop(self, label: str) -> None:
+        """Forget an argument."""
+        self._there.pop(label, None)
 
 
 class _Sent(Struct, frozen=True):
@@ -78,3 +86,22 @@ def sent(argument: Any, there: SharedArguments) -> Any:
     on_its_way = _Sent(argument.label, None if there.has(argument.label) else argument.packed())
     there.take(argument.label, lambda: None)
     return on_its_way
+
+
+@contextmanager
+def inherited(held: Iterable[SharedArgument], there: Iterable[SharedArguments]) -> Iterator[None]:
+    """A block in which new processes start as copies of this one. They have the arguments that are ``held``, as noted ``there``."""
+    listed = list(held)
+    for argument in listed:
+        _HERE.take(argument.label, partial(_same, argument))
+        for noted in there:
+            noted.take(argument.label, lambda: None)
+    try:
+        yield
+    finally:
+        for argument in listed:
+            _HERE.drop(argument.label)
+
+
+def _same(argument: SharedArgument) -> SharedArgument:
+    return argument

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from cascader.search.shared_arguments import SharedArguments, sent
+from cascader.search.shared_arguments import SharedArgument, SharedArguments, inherited, sent
 from npu_model.collector import collect_rarely, rarely_collected
 from npu_model.errors import InputError
 
@@ -120,11 +120,13 @@ class _Processes(Executor):
 
     A first argument with ``worker_processes`` (which processes out of how many may take it) leads its call there, where earlier calls have
     left useful results. If several may take it, and for any other argument, the process with the shortest line takes it. Another process
-    gets each shared argument (:mod:`cascader.search.shared_arguments`) once.
+    gets each shared argument (:mod:`cascader.search.shared_arguments`) once. If it is ``late``, this process makes all calls until
+    :func:`begin`.
     """
 
-    def __init__(self, lines: Sequence[Executor]) -> None:
+    def __init__(self, lines: Sequence[Executor], *, late: bool = False) -> None:
         self._lines = lines
+        self.waits = late
         self._waiting = [0] * len(lines)
         self._shared = [None if isinstance(line, _Here) else SharedArguments() for line in lines]
         # Every line reports its answers in its own thread.
@@ -136,7 +138,8 @@ class _Processes(Executor):
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """The answer, from the process that takes the call."""
         lines_of = getattr(args[0], "worker_processes", None) if args else None
-        open_to = range(len(self._lines)) if lines_of is None else lines_of(len(self._lines))
+        count = 1 if self.waits else len(self._lines)
+        open_to = range(count) if lines_of is None else lines_of(count)
         with self._lock:
             line = min(open_to, key=lambda number: self._waiting[number])
             self._waiting[line] += 1
@@ -153,6 +156,12 @@ class _Processes(Executor):
             if not isinstance(line, _Here):
                 line.submit(fn)
 
+    def begin(self, held: Sequence[SharedArgument], fn: Callable[[], object]) -> None:
+        """Start the other processes as copies of this one, which have the shared arguments that are ``held``; each calls ``fn`` first."""
+        self.waits = False
+        with inherited(held, [shared for shared in self._shared if shared is not None]):
+            self.call_each(fn)
+
     def _done(self, line: int) -> None:
         with self._lock:
             self._waiting[line] -= 1
@@ -165,8 +174,19 @@ class _Processes(Executor):
 
 def prepare(executor: Executor, fn: Callable[[], object]) -> None:
     """Have each process of an executor but this one call a function while this one has other work."""
-    if isinstance(executor, _Processes):
+    if isinstance(executor, _Processes) and not executor.waits:
         executor.call_each(fn)
+
+
+def begin(executor: Executor, held: Sequence[SharedArgument], fn: Callable[[], object]) -> bool:
+    """Have the other process of a late executor begin, as a copy of this one with all that it has computed for ``held``; it calls ``fn``.
+
+    Nothing happens to any other executor, or to one that has begun. Whether it begins now.
+    """
+    if not isinstance(executor, _Processes) or not executor.waits:
+        return False
+    executor.begin(held, fn)
+    return True
 
 
 GRACE_SECONDS = 1.0
@@ -225,15 +245,23 @@ def _often_switched() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
+LATE = 2
+"""Number of processes of which the second one may begin late.
+
+Forms share their prices. A second process that planned its own half of the forms computed most prices again.
+"""
+
+
 @contextmanager
-def workers(processes: int, *, takes_part: bool = False) -> Iterator[Executor]:
+def workers(processes: int, *, takes_part: bool = False, late: bool = False) -> Iterator[Executor]:
     """An executor of ``processes`` processes; 1 works in this one. No answer depends on it.
 
-    If this process ``takes_part`` it is one of them: it works when :func:`in_order` asks for answers.
+    If this process ``takes_part`` it is one of them: it works when :func:`in_order` asks for answers. With ``late`` too, the other one of
+    two processes starts at :func:`begin`, where processes can be copies of this one.
 
     The processes end when this block or this process ends, for any reason. InputError if one of them dies.
     """
-    with rarely_collected(), _often_switched(), _executor(processes, takes_part=takes_part) as executor:
+    with rarely_collected(), _often_switched(), _executor(processes, takes_part=takes_part, late=late) as executor:
         yield executor
 
 
@@ -254,7 +282,7 @@ _NEVER_BEGAN = (
 
 
 @contextmanager
-def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
+def _executor(processes: int, *, takes_part: bool, late: bool) -> Iterator[Executor]:
     """Like :func:`workers`."""
     if processes == 1:
         yield _Here()
@@ -268,7 +296,7 @@ def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
     begun = context.Event()
     terms = theirs, ours if forks else None, begun
     others = [ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=terms) for _ in range(processes - takes_part)]
-    pool = _Processes([_Here(), *others] if takes_part else others)
+    pool = _Processes([_Here(), *others] if takes_part else others, late=late and takes_part and forks and processes == LATE)
     finished = False
     try:
         yield pool

@@ -20,6 +20,7 @@ from cascader.ethosu.search.exhaustive import MOST_PARTS, MOST_SCHEDULES, has_fe
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
 from cascader.ethosu.search.frontier import frontier_of
 from cascader.ethosu.search.limits import EVERYTHING, LimitRequest
+from cascader.ethosu.search.remote_calls import ready
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import (
     QUICK_EFFORT,
@@ -40,6 +41,7 @@ from cascader.ethosu.search.search import SearchResult, SearchSpace, distinct, e
 from cascader.ethosu.search.task import Choice, Point, Proof, Size, Task, idle
 from cascader.ethosu.search.tolerance import Tolerance, smallest_within, worth_a_tolerance
 from cascader.ethosu.verify.check import check_schedule
+from cascader.search.workers import begin
 from npu_model.errors import SearchedError
 
 if TYPE_CHECKING:
@@ -296,8 +298,11 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     require_room(budget, interface_floor(task.network), ways)
     best = Best(task, budget, smallest, run.seen, price=run.price)
     # A first schedule is for users who wait for one, or for bounds: limits that are proven slower are skipped.
-    begin = best.begin if run.bounds or run.seen is not unseen else idle
-    explored = _explored(task.within(budget, smallest=smallest), request, run, executor, begin)
+    meanwhile = best.begin if run.bounds or run.seen is not unseen else idle
+    explored = _explored(task.within(budget, smallest=smallest), request, run, executor, meanwhile)
+    if begin(executor, explored.forms, ready):
+        for form in explored.forms:
+            form.is_everywhere = True
     require_room(budget, explored.floor, ways)
     request = replace(request, budget=explored.useful(budget))
     best.least_cycles = explored.least_cycles(request.budget) if run.bounds else None

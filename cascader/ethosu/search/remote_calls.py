@@ -229,3 +229,8 @@ def change(form: Form, draft: Draft, cycles: int, judge: Replay, share: Share) -
     if share.cover is None or share.cover // max(cycles, 1) >= len(alike(draft)):
         made, fewer = with_replayed_blocks(form, draft, cycles, judge, share.blocks, share.before)
     return with_replayed_copies(form, made, fewer, judge, share.copies)
+
+
+def change_anywhere(cycles: int, form: Form, draft: Draft, judge: Replay, share: Share) -> tuple[Draft, int]:
+    """Like :func:`change`, in any process: the form is not the first argument."""
+    return change(form, draft, cycles, judge, share)

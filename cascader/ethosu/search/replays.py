@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from fractions import Fraction
 from itertools import accumulate
 from math import inf
@@ -12,7 +12,17 @@ from msgspec import Struct
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.remote_calls import AHEAD, Share, change, in_blocks, issued_later, less_room, other_starts, replay
+from cascader.ethosu.search.remote_calls import (
+    AHEAD,
+    Share,
+    change,
+    change_anywhere,
+    in_blocks,
+    issued_later,
+    less_room,
+    other_starts,
+    replay,
+)
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.search import SearchSpace, answers
 from cascader.ethosu.search.task import Progress, Replay, ignored, silent
@@ -274,8 +284,15 @@ def changed_by_replays(
     if not left:
         return ()
     turn = _Turn(effort, left, left[0])
+
+    def sent(one: Replayed) -> Future[tuple[Draft, int]]:
+        terms = judge, turn.share(one)
+        if one.form.is_everywhere:
+            return executor.submit(change_anywhere, one.cycles, one.form, one.draft, *terms)
+        return executor.submit(change, one.form, one.draft, one.cycles, *terms)
+
     while turn.goes_on:
-        asked = [executor.submit(change, one.form, one.draft, one.cycles, judge, turn.share(one)) for one in turn.left]
+        asked = list(map(sent, turn.left))
         changed = answers(asked, "Changing blocks and copies by replays: {} of {} schedules", show)
         after = [
             Replayed(one.form, draft, cycles) if cycles < one.cycles else one

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from cascader.search.shared_arguments import MOST_SHARED, SharedArguments, sent
-from cascader.search.workers import workers
+from cascader.search.workers import begin, workers
 
 
 class Trunk:
@@ -69,3 +71,29 @@ def test_sender_and_receiver_count_alike(order: list[int]) -> None:
 def test_small_arguments_are_sent_as_they_are() -> None:
     assert [sent(one, SharedArguments()) for one in (1, "a", None)] == [1, "a", None]
     assert len(pickle.dumps(sent(Trunk("x"), SharedArguments()))) < 500
+
+
+def nothing() -> None:
+    """The first call of a process."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are copies on Linux alone")
+def test_a_late_process_has_what_was_done_with_a_shared_argument_before_it_began() -> None:
+    trunk, here = Trunk("late"), os.getpid()
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and not thread.daemon:
+            thread.join()  # an earlier test's processes end, and while any such thread lives no process is a copy
+    with workers(2, takes_part=True, late=True) as executor:
+        assert [executor.submit(opened, trunk, 1).result()[1:] for _ in range(3)] == [(1, here), (2, here), (3, here)]
+        assert begin(executor, [trunk], nothing)
+        assert not begin(executor, [trunk], nothing)
+        asked = [executor.submit(opened, trunk, 1) for _ in range(4)]
+        there = [count for _, count, process in (answer.result() for answer in asked) if process != here]
+    assert there == list(range(4, 4 + len(there))) != []
+    assert trunk.packings == 0
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_only_the_second_of_two_processes_begins_late(processes: int) -> None:
+    with workers(processes, takes_part=True, late=True) as executor:
+        assert not begin(executor, [Trunk("early")], nothing)
