@@ -18,6 +18,7 @@ from npu_model.weight_stream.order import Int16
 from npu_model.weight_stream.weights import (
     RECORD_BYTES,
     ChannelScale,
+    are_coded_here,
     core_channels,
     core_format,
     decode_scales,
@@ -101,18 +102,35 @@ def _deep_scales(op: KernelOperation, tables: Sequence[bytes]) -> list[ChannelSc
 
 
 class WeightReader(Struct, frozen=True):
-    """The functions of a family: weights (OHWI, zero point subtracted) from streams, and records of all channels from scale tables."""
+    """The functions of a family: weights (OHWI, zero point subtracted) from streams, and records of all channels from scale tables.
+
+    ``is_known`` says of streams that they can be decoded, because this process has coded them.
+    """
 
     weights: Callable[[KernelOperation, Sequence[bytes], Accelerator], Int16]
     scales: Callable[[KernelOperation, Sequence[bytes]], list[ChannelScale]]
+    is_known: Callable[[KernelOperation, Sequence[bytes], Accelerator], bool]
 
 
-_READERS = {"u55": WeightReader(_dealt_weights, _dealt_scales), "u85": WeightReader(_deep_weights, _deep_scales)}
+def _unknown(_op: KernelOperation, _streams: Sequence[bytes], _device: Accelerator) -> bool:
+    return False
+
+
+_READERS = {
+    "u55": WeightReader(_dealt_weights, _dealt_scales, are_coded_here),
+    "u85": WeightReader(_deep_weights, _deep_scales, _unknown),
+}
 
 
 def kernel_weights(op: KernelOperation, streams: Sequence[bytes], device: Accelerator) -> Int16:
     """Weights (OHWI, zero point subtracted) of a convolution or depthwise operation; InputError if a stream is damaged or does not fit."""
     return _READERS[device.commands].weights(op, streams, device)
+
+
+def require_weights(op: KernelOperation, streams: Sequence[bytes], device: Accelerator) -> None:
+    """The errors of :func:`kernel_weights`; streams that this process has coded for such an operation are not decoded again."""
+    if not _READERS[device.commands].is_known(op, streams, device):
+        kernel_weights(op, streams, device)
 
 
 def kernel_scales(op: KernelOperation, tables: Sequence[bytes], device: Accelerator) -> list[ChannelScale]:

@@ -53,7 +53,27 @@ def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accel
         raise InputError(f"A weight has magnitude {largest}: {MAX_WEIGHT} is the limit of the decoder; quantise the weights to 8 bits.")
     plain = np.ascontiguousarray(weights, np.int16)
     content, shape = plain.tobytes(), plain.shape
-    return _STREAMS.of(content, (shape, layout, accelerator.name), lambda: _encoded(content, shape, layout, accelerator))
+    terms = shape, layout, accelerator.name
+
+    def made() -> bytes:
+        stream = _encoded(content, shape, layout, accelerator)
+        if len(_CODED) >= _MOST_CODED:
+            _CODED.clear()
+        _CODED.add((sha256(stream).digest(), terms))
+        return stream
+
+    return _STREAMS.of(content, terms, made)
+
+
+_CODED: set[tuple[bytes, tuple[object, ...]]] = set()
+"""Digests of the streams that this process has coded, with their terms: these need no proof that they can be decoded."""
+_MOST_CODED = 1 << 16
+
+
+def are_coded_here(op: KernelOperation, streams: Sequence[bytes], accelerator: Accelerator) -> bool:
+    """Whether this process has coded the stream of each core for a kernel of this shape and format."""
+    own = ((stream, core_format(op, core)) for core, stream in enumerate(streams))
+    return all((sha256(stream).digest(), (*format_of, accelerator.name)) in _CODED for stream, format_of in own)
 
 
 def keep_weights(stream: bytes, weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> None:

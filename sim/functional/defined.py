@@ -13,7 +13,7 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, FeatureMap, KernelOperation, MapStorage, Program
 from npu_model.program.region_numbers import ARENA
-from npu_model.weight_stream.kernels import kernel_scales, kernel_weights
+from npu_model.weight_stream.kernels import kernel_scales, require_weights
 from sim.functional.activation import table_range
 from sim.functional.boxes import boxes
 from sim.functional.copies import is_copy
@@ -99,7 +99,7 @@ def _require_weights(op: KernelOperation, memory: RegionBytes, origins: Origins,
         if part.length:
             origins.require_constant(memory, part, user)
     try:
-        kernel_weights(op, streams, device)
+        require_weights(op, streams, device)
     except InputError as error:
         raise InputError(f"{user} has weights that cannot be decoded. {error}") from None
 

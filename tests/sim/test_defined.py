@@ -6,6 +6,7 @@ import random
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command_line import call, refusal
 from cpu_networks import cpu_split_network
@@ -15,9 +16,14 @@ from scheduling import schedule
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela import CompilerOptions, compile_network
+from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, KernelOperation, Program
+from npu_model.weight_stream import kernels as weights_of
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.streams import coded
+from npu_model.weight_stream.weights import weight_shape
 from sim import replay_network
 from sim.functional import require_defined
 from validation.zoo import build
@@ -82,6 +88,20 @@ def test_a_kernel_that_overwrites_its_own_input_is_named() -> None:
     op = kernel(network)
     with pytest.raises(InputError, match="overwrites elements of its own input"):
         require_defined(changed(network, ofm=replace(op.ofm, tiles=replace(op.ofm.tiles, bases=op.ifm.tiles.bases))))
+
+
+def test_a_stream_that_this_process_has_coded_is_not_decoded_and_each_other_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    op, device = kernel(lower(schedule("tiny_conv"))), accelerator("ethos-u55-128")
+    decoded = list[bytes]()
+    monkeypatch.setattr(weights_of, "weights_from_stream", lambda _op, stream, *_: decoded.append(stream))
+    (stream,) = coded(np.full(weight_shape(op), 3, np.int16), WeightFormat.of(op), device)
+    weights_of.require_weights(op, [stream], device)
+    assert decoded == []
+    other = bytes([stream[0] ^ 8]) + stream[1:]
+    deeper = op.having(block=replace(op.block, depth=2 * op.block.depth))
+    for one, some in ((op, other), (deeper, stream)):
+        weights_of.require_weights(one, [some], device)
+        assert decoded.pop() == some
 
 
 @pytest.mark.parametrize(("depth", "message"), [(8, "holds 512 weights: 256 are needed"), (32, "holds 512 weights: 1024 are needed")])
