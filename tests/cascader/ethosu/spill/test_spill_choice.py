@@ -207,8 +207,9 @@ def test_a_tensor_whose_stripes_would_read_weights_again_stays_outside() -> None
     assert stays
     assert not stays <= outside[0]
     assert stays <= outside[1]
-    # The map of the light layer is the larger one, and its kernels have few weights.
-    assert max(movable(form), key=lambda name: form.graph.tensor(name).size) not in stays
+    # One of the largest maps lies between light layers, whose kernels have few weights.
+    sizes = {name: form.graph.tensor(name).size for name in movable(form)}
+    assert {name for name, size in sizes.items() if size == max(sizes.values())} - stays
 
 
 def test_the_order_in_which_a_set_lists_tensors_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
