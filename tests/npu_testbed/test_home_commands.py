@@ -73,8 +73,9 @@ def test_a_file_of_several_npu_operators_replays_and_computes_as_its_schedule(mo
     assert re.search(r"LiteRT's reference kernels +0 of", call("verify", exported, "--model", source).output)
 
 
-def test_velas_points_stand_beside_a_frontier_with_homes(tmp_path: Path) -> None:
-    outcome = call("frontier", "zoo:tiny_conv", *HOMES, "--rungs", "2", "--with-vela", "--plot", tmp_path / "f.svg", "--jobs", "1")
+def test_velas_points_stand_beside_a_frontier_with_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_quickly(monkeypatch)
+    outcome = call("frontier", "zoo:tiny_conv", *HOMES, "--with-vela", "--plot", tmp_path / "f.svg", "--jobs", "1")
     assert outcome.status == 0
     assert "--separate-io-regions" in outcome.output
     assert "Vela Size, C++ core" in (tmp_path / "f.svg").read_text()
