@@ -79,18 +79,18 @@ def typed(kind: type[T], given: object, file: str = "The document", where: str =
         if missing := _MISSING.search(str(error)):
             wanted = f"the key {missing[1]!r}"
         elif "contains unknown field" in str(error) and isinstance(found, dict):
-            keys = tuple(field.name for one in spot.kinds if issubclass(one, Struct) for field in fields(one))
+            keys = tuple(field.encode_name for one in spot.kinds if issubclass(one, Struct) for field in fields(one))
             found, wanted = next(key for key in found if key not in keys), f"one of the keys {', '.join(keys)}"
             near = did_you_mean(found, keys)
         found = sorted(found) if isinstance(found, dict) else found
-        place = (where + spot.place).lstrip(".") or "its top"
+        place = (where + spot.path).lstrip(".") or "its top"
         raise InputError(f"{file} has {shown(found)}{near} at {place} where {wanted} is needed: {remedy}.") from None
 
 
 class _Spot(Struct):
     """The spot of a fault: its path, its value, the types that the value may have, and the types of the value around it."""
 
-    place: str
+    path: str
     given: Any
     kinds: tuple[Any, ...]
     around: tuple[Any, ...] = ()
@@ -108,7 +108,7 @@ def _spot(kind: Any, given: Any, path: str) -> _Spot:
         around, now = spot.kinds, spot.given
         key = int(index) if index.isdecimal() else name or _wrong_key(around, now)
         kinds = tuple(found for one in around for found in _inside(one, key))
-        spot = _Spot(f"{spot.place}[{key}]" if index.isdecimal() else f"{spot.place}.{printable(str(key))}", _at(now, key), kinds, around)
+        spot = _Spot(f"{spot.path}[{key}]" if index.isdecimal() else f"{spot.path}.{printable(str(key))}", _at(now, key), kinds, around)
         if not kinds:
             break
     return spot
@@ -150,7 +150,7 @@ def _inside(kind: Any, key: str | int) -> tuple[Any, ...]:
     if get_origin(kind) is dict:
         return _choices(get_args(kind)[1])
     if isinstance(kind, type) and issubclass(kind, Struct):
-        return next((_choices(field.type) for field in fields(kind) if field.name == key), ())
+        return next((_choices(field.type) for field in fields(kind) if field.encode_name == key), ())
     return ()
 
 

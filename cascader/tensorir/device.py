@@ -23,7 +23,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from msgspec.structs import asdict, replace
 
 from cascader.graph.cascader_graph import TensorKind
@@ -80,7 +80,7 @@ class OwnDevice(Struct, frozen=True):
         return frontier(all_plans(graph.affine, options, self.rates))
 
 
-class _Home(Struct, frozen=True, forbid_unknown_fields=True):
+class _Elsewhere(Struct, frozen=True, forbid_unknown_fields=True):
     """The table ``home``."""
 
     tensors: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ class _File(Struct, forbid_unknown_fields=True):
     work_per_cycle: _Rate
     memory: Annotated[int, Meta(ge=1, le=_MOST)]
     name: object = None
-    home: _Home = _Home()
+    elsewhere: _Elsewhere = field(default=_Elsewhere(), name="home")
     work: dict[str, _Count] = {}
     search: _Search = _Search()
 
@@ -117,7 +117,7 @@ def own_device(text: str, name: str) -> OwnDevice:
     """The device that a TOML text describes; InputError names a key that is missing, unknown, or out of its bounds."""
     what = f"Device {shown(name)}"
     file = read_toml(_File, text, what, _REMEDY)
-    home = file.home
+    home = file.elsewhere
     if bool(home.tensors) != (home.bytes_per_cycle is not None):
         raise InputError(f"{what} has one of home.tensors and home.bytes_per_cycle: give both, or no table home.")
     rates = StripeRates(Fraction(str(file.work_per_cycle)), Fraction(str(home.bytes_per_cycle)) if home.bytes_per_cycle else 1)

@@ -217,8 +217,9 @@ class _File(Struct):
 def from_toml(text: str) -> CalibrationProfile:
     """The profile that a TOML text describes; InputError names what is missing or wrong."""
     table = _table(text)
+    timing = timing_from_table(table.get("timing"))
     file = typed(_File, table, "The calibration profile", remedy="write the profile again with calibrate fit")
-    own = asdict(file) | {"tools": tuple(file.tools.items()), "timing": timing_from_table(table.get("timing"))}
+    own = asdict(file) | {"tools": tuple(file.tools.items()), "timing": timing}
     return CalibrationProfile(**own)
 
 
