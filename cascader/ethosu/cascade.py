@@ -42,10 +42,14 @@ from npu_model.timing import TimingParameters
 def rooms(least: int, limit: int) -> Iterator[int]:
     """Bytes of arenas from ``least`` up to less than ``limit``, each about an eleventh larger than the previous one.
 
+    The arena of a network that holds nothing in it has the bytes of one alignment.
+
     >>> list(rooms(1000, 1300))
     [1008, 1104, 1216]
+    >>> list(rooms(0, 40))
+    [16, 32]
     """
-    room = round_up(least, ALIGNMENT)
+    room = round_up(max(least, 1), ALIGNMENT)
     while room < limit:
         yield room
         room += round_up(room // 11, ALIGNMENT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import call
@@ -37,9 +38,9 @@ cache_mem_area=Axi0
 """
 
 
-def scheduled(path: Path, *options: object) -> dict[str, object]:
+def scheduled(path: Path, *options: object) -> dict[str, Any]:
     words = ("schedule", NAME, "--effort", "quick", "--no-advice", "--jobs", "1", "-o", path, *options, "--json")
-    found: dict[str, object] = json.loads(call(*words).output)
+    found: dict[str, Any] = json.loads(call(*words).output)
     return found
 
 
@@ -215,6 +216,11 @@ def test_what_does_not_fit_is_spilled_to_a_memory_that_is_offered(model: str, ro
     assert "bytes out of the arena" in call("simulate", "schedule", tmp_path / "spilled.json").output
     verified = json.loads(call("verify", tmp_path / "spilled.json", "--json").output)
     assert not verified["hazards"]
+
+
+def test_forms_that_hold_nothing_in_the_arena_are_searched_too(tmp_path: Path) -> None:
+    options = ("--home", "input=ext", "--home", "output=ext", "--spill", "ext", "--arena-cache-size", 1408)
+    assert 0 < scheduled(tmp_path / "s.json", *options)["arena_bytes"] <= 1408
 
 
 @pytest.mark.parametrize(
