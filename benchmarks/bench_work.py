@@ -65,7 +65,7 @@ def work(task: Task, request: Request) -> Work:
 
 def without_forms(task: Task) -> Task:
     """The task with no form that is there for its bytes."""
-    return replace(task, options=replace(task.options, streamed_pools=False, recompute=Fraction(1)))
+    return replace(task, options=replace(task.options, streamed_pools=False, recompute=Fraction(0)))
 
 
 def _row(source: str, budget: int | None) -> list[str]:

@@ -48,7 +48,8 @@ class CascadeOptions(Struct, frozen=True):
     quick_means: bool = True
     """Sum a few rows at a time for a mean over a whole map, if that takes fewer cycles."""
     recompute: Fraction = Fraction(11, 10)
-    """Limit of multiply-accumulates, recomputed ones included, as a multiple of the network's (1: nothing is recomputed)."""
+    """Limit of multiply-accumulates, recomputed ones included, as a multiple of the network's (1: nothing is recomputed; 0: no result
+    lies over dead rows either)."""
     slices: bool = True
     """Cut layers with very many weights into channel slices."""
     fine_slices: bool = True

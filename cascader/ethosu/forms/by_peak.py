@@ -3,6 +3,8 @@
 Depthwise convolutions at the peak write over dead rows if that holds fewer bytes, because it recomputes nothing. Then a block at the peak
 gets the next cut of :data:`CUTS` that can hold less, within the limit of multiply-accumulates. If no block at the peak can be cut, the
 first parts are cut into tiles in another way: the way that holds the fewest bytes with the current cuts of blocks.
+
+Plans know no gaps between buffers. Where addresses of many parts reach above the plans, the choice goes on at the peak of the addresses.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from msgspec import Struct
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.channel_stripes import Block, Stripes, blocks, in_channel_stripes
 from cascader.ethosu.forms.dead_rows import depthwise_over_dead_rows, over_dead_rows
+from cascader.ethosu.forms.placed import placed_peak
 from cascader.ethosu.forms.planned import Peak, planned_peak
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Wanted
@@ -31,11 +34,15 @@ _ALONE = 8
 
 
 class Candidate(Struct, frozen=True):
-    """A form, the bytes that its plans hold, and its multiply-accumulates."""
+    """A form, the bytes that its plans hold, and its multiply-accumulates.
+
+    ``over_dead_rows`` says whether some of its convolutions write over dead rows.
+    """
 
     size: int
     macs: int
     network: Network
+    over_dead_rows: bool = False
 
 
 class TiledForm(Struct, frozen=True):
@@ -60,11 +67,12 @@ class PeakTerms(Struct, frozen=True):
     """Whether depthwise convolutions may write over dead rows: a choice may take another way without."""
 
 
-class _Choice:
+class Choice:
     """A form under construction: a network, perhaps in tiles, and the cuts of its blocks by the names of their first parts."""
 
     def __init__(self, base: Network, tiles: Sequence[TiledForm], terms: PeakTerms) -> None:
-        self.base, self._tiles, self._terms = base, tiles, terms
+        self.base, self.now, self._tiles, self._terms = base, base, tiles, terms
+        self._measure = planned_peak
         self._cuts: dict[str, int] = {}
         self._known = {id(base)}
         self._shared: frozenset[str] = frozenset()
@@ -86,9 +94,32 @@ class _Choice:
         """The form as a hashable value, because two choices may reach the same form."""
         return id(self.base), frozenset(self._cuts.items()), self._shared
 
+    def candidate(self, size: int) -> Candidate:
+        """The last form that could be made, which has ``size`` bytes."""
+        return Candidate(size, self.now.macs, self.now, bool(self._shared))
+
     def made(self) -> Network | None:
         """The current form; None if it recomputes too much or has too many parts."""
         return self._networks(self.base)
+
+    def count_addresses(self) -> None:
+        """From now on, a peak is what the addresses of plans reach."""
+        self._measure = placed_peak
+        self._kept_apart.clear()
+
+    def peak(self) -> Peak:
+        """The peak of the last form that could be made."""
+        return self._measure(self.now, self._terms.homes)
+
+    def changed(self, peak: Peak) -> bool:
+        """Change the form at its peak; returns whether a form without too much recomputed work or too many parts was found."""
+        before = self.base, dict(self._cuts), self._shared
+        made = self.made() if self.share(peak) or self.refine(peak) else None
+        if made is None:
+            self.base, self._cuts, self._shared = before
+            return False
+        self.now = made
+        return True
 
     def _next_cut(self, block: Block, size: int) -> int | None:
         """The next cut of a block that may hold fewer bytes than ``size``."""
@@ -99,12 +130,12 @@ class _Choice:
         small = (number for number in range(begin, len(CUTS)) if block.between(CUTS[number]) + beside // 2 < size)
         return next(small, None)
 
-    def share(self, now: Network, peak: Peak) -> bool:
-        """Let depthwise convolutions at the peak of the form ``now`` write over dead rows; returns whether that holds fewer bytes.
+    def share(self, peak: Peak) -> bool:
+        """Let depthwise convolutions at the peak of the form write over dead rows; returns whether that holds fewer bytes.
 
         All of them do, or the one that saves most: rows that are shared are a little longer at every step. Nothing is recomputed.
         """
-        able = depthwise_over_dead_rows(now, self._terms.device) if self._terms.dead_rows else ()
+        able = depthwise_over_dead_rows(self.now, self._terms.device) if self._terms.dead_rows else ()
         names = {one.name for one in able if one.name in peak.parts} - self._kept_apart
         before = self._shared
         for some in ([names], [{name} for name in sorted(names)[:_ALONE]] if len(names) > 1 else []):
@@ -121,7 +152,7 @@ class _Choice:
         before, self._shared = self._shared, shared
         made = self.made()
         self._shared = before
-        return None if made is None else planned_peak(made, self._terms.homes)
+        return None if made is None else self._measure(made, self._terms.homes)
 
     def refine(self, peak: Peak) -> bool:
         """Cut the blocks at the peak finer, or take other tiles; returns whether that was possible."""
@@ -150,22 +181,28 @@ class _Choice:
         return False
 
 
-def by_peak(
-    base: Network, tiles: Sequence[TiledForm], terms: PeakTerms, worthwhile: Callable[[int, int], bool], seen: set[State]
-) -> Iterator[Candidate]:
-    """Ever smaller forms of a network with blocks in stripes of channels, beginning with ``base``, in some of the ``tiles`` or none.
+def by_peak(choice: Choice, worthwhile: Callable[[int, int], bool], seen: set[State]) -> Iterator[Candidate]:
+    """Ever smaller forms of a network with blocks in stripes of channels, beginning with the network or some of its tiles.
 
     ``worthwhile`` says whether a form with the first number of bytes is worth having next to one with the second. The choice ends at a form
     that an earlier choice has ``seen``, because it would continue in the same way.
     """
-    choice, peak = _Choice(base, tiles, terms), planned_peak(base, terms.homes)
-    least, waits, now = peak.size, 0, base
-    while waits < _PATIENCE and (choice.share(now, peak) or choice.refine(peak)) and choice.state not in seen:
+    yield from _ever_smaller(choice, choice.peak(), worthwhile, seen)
+
+
+def by_addresses(choice: Choice, worthwhile: Callable[[int, int], bool]) -> Iterator[Candidate]:
+    """The form at which a choice ended, and ever smaller ones, counted by the bytes that addresses of their plans reach."""
+    choice.count_addresses()
+    peak = choice.peak()
+    yield choice.candidate(peak.size)
+    yield from _ever_smaller(choice, peak, worthwhile, {choice.state})
+
+
+def _ever_smaller(choice: Choice, peak: Peak, worthwhile: Callable[[int, int], bool], seen: set[State]) -> Iterator[Candidate]:
+    least, waits = peak.size, 0
+    while waits < _PATIENCE and choice.changed(peak) and choice.state not in seen:
         seen.add(choice.state)
-        made = choice.made()
-        if made is None:
-            return
-        now, peak, waits = made, planned_peak(made, terms.homes), waits + 1
+        peak, waits = choice.peak(), waits + 1
         if worthwhile(peak.size, least):
             least, waits = peak.size, 0
-            yield Candidate(peak.size, made.macs, made)
+            yield choice.candidate(peak.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -57,6 +58,26 @@ def for_columns(
         ofm=names.get(kernel.ofm, kernel.ofm),
         ifm2=None if kernel.ifm2 is None else names.get(kernel.ifm2, kernel.ifm2),
     )
+
+
+class Tiling(Struct, frozen=True):
+    """A number of tiles, and the shares of the width that the first and the last one have; the others are equally wide.
+
+    >>> [[tiling.border(22, at) for at in range(5)] for tiling in (Tiling(4), Tiling(4, Fraction(1, 3), Fraction(3, 8)))]
+    [[0, 5, 11, 16, 22], [0, 7, 10, 13, 22]]
+    """
+
+    count: int
+    first: Fraction | None = None
+    last: Fraction | None = None
+
+    def border(self, width: int, at: int) -> int:
+        """The first column of tile ``at`` in a result of some width."""
+        first = self.first or Fraction(1, self.count)
+        inside = 1 - first - (self.last or Fraction(1, self.count))
+        if at in (0, self.count):
+            return width * at // self.count
+        return int(width * (first + (inside * (at - 1) / (self.count - 2) if at > 1 else 0)))
 
 
 class TileSpans(Struct, frozen=True):
@@ -114,8 +135,8 @@ class ColumnSpan(Struct, frozen=True):
 
         return next((border for border in range(wanted, max(0, wanted - _BORDERS), -1) if parts_at(border)), None)
 
-    def needs(self, network: Network, count: int, number: int) -> TileSpans | None:
-        """The columns that tile ``number`` of ``count`` computes; None if the tile has no column of a result."""
+    def needs(self, network: Network, tiling: Tiling, number: int) -> TileSpans | None:
+        """The columns that tile ``number`` computes; None if the tile has no column of a result."""
         spans: dict[str, Span] = {}
         parts: dict[str, Span] = {}
 
@@ -125,7 +146,7 @@ class ColumnSpan(Struct, frozen=True):
 
         for name in self.results:
             width = self.grids[name].width
-            low, high = (self._border(network, name, width * at // count) for at in (number, number + 1))
+            low, high = (self._border(network, name, tiling.border(width, at)) for at in (number, number + 1))
             if low is None or high is None or low >= high:
                 return None
             ask(name, (low, high))
@@ -142,11 +163,11 @@ class ColumnSpan(Struct, frozen=True):
                     ask(read, self.grids[read].span(operand, Axis.COLUMNS.read(kernel.operation, operand, *made)[:2]))
         return TileSpans(spans, parts)
 
-    def macs(self, network: Network, count: int) -> int | None:
-        """The multiply-accumulates of the segment in ``count`` tiles; None if it cannot be cut into that many."""
+    def macs(self, network: Network, tiling: Tiling) -> int | None:
+        """The multiply-accumulates of the segment in tiles; None if it cannot be cut like this."""
         total = 0
-        for number in range(count):
-            spans = self.needs(network, count, number)
+        for number in range(tiling.count):
+            spans = self.needs(network, tiling, number)
             if spans is None:
                 return None
             for part, kernel in self.kernels(network):

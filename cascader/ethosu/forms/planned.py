@@ -47,14 +47,27 @@ class Peak(Struct, frozen=True, order=True):
     parts: tuple[str, ...]
 
 
-def planned_peak(network: Network, homes: Sequence[Wanted] = ()) -> Peak:
-    """The peak of plans of few rows, without copies of constants.
+class Plans(Struct, frozen=True):
+    """The groups of the plans of a network that hold the fewest bytes, their ``peak``, and their scheduler."""
+
+    peak: Peak
+    groups: tuple[Group, ...]
+    scheduler: DepthFirstScheduler
+
+
+def plans_at_peak(network: Network, homes: Sequence[Wanted] = ()) -> Plans:
+    """The plans of few rows, without copies of constants.
 
     The network's tensors have the dense layout of forms, in the smaller of two variants, and live in their ``homes``.
     """
     layouts = dense_layouts(network, DEFAULT_OPTIONS.dense), denser_layouts(network)
     different = layouts[:1] if layouts[1].graph == layouts[0].graph else layouts
-    return min(_peak(next(homed_forms([dense], homes), dense)) for dense in different)
+    return min((_plans(next(homed_forms([dense], homes), dense)) for dense in different), key=lambda one: one.peak)
+
+
+def planned_peak(network: Network, homes: Sequence[Wanted] = ()) -> Peak:
+    """The peak of :func:`plans_at_peak`."""
+    return plans_at_peak(network, homes).peak
 
 
 def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
@@ -79,14 +92,21 @@ def planned_front(network: Network, parts: int, homes: Sequence[Wanted] = ()) ->
 
 
 def _table(placed: Network) -> PlanTable[Group]:
+    return _planner(placed).table()
+
+
+def _planner(placed: Network) -> Planner:
     graph, costs = row_graph(placed), _NoCosts()
     known = KnownCosts.alike(costs, [part.rows for part in graph.parts])
-    return Planner(DepthFirstScheduler(graph), costs, _BY_BYTES, known).table()
+    return Planner(DepthFirstScheduler(graph), costs, _BY_BYTES, known)
 
 
-def _peak(placed: Network) -> Peak:
-    table, parts = _table(placed), placed.graph.parts
+def _plans(placed: Network) -> Plans:
+    planner = _planner(placed)
+    table = planner.table()
     size = smallest_limit(table)
-    proposal = propose(table, size)
-    groups = [] if proposal is None else [plan.group for plan in proposal.plans if plan.memory == size]
-    return Peak(size, tuple(part.name for group in groups for part in parts[group.first : group.last + 1]))
+    proposal, parts = propose(table, size), placed.graph.parts
+    plans = () if proposal is None else proposal.plans
+    highest = (plan.group for plan in plans if plan.memory == size)
+    names = tuple(part.name for group in highest for part in parts[group.first : group.last + 1])
+    return Plans(Peak(size, names), tuple(plan.group for plan in plans), planner.scheduler)

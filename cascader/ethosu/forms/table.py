@@ -29,7 +29,7 @@ class FormFacts(Struct, frozen=True):
     copies_turn: bool
     """Whether some of the spared copies change the order of elements."""
     recomputes: bool
-    """Whether the search has time to look for work that is worth recomputing."""
+    """Whether the search has time to look for work that is worth recomputing, and for results over dead rows."""
     bytes_count: bool
     """Whether anything but cycles counts."""
     sizes: int
@@ -44,7 +44,7 @@ class FormFacts(Struct, frozen=True):
             waits=options.slices and (flat or waits_for_weights(plain, terms.direct, terms.device)),
             along_columns=options.columns and is_along_columns(plain),
             copies_turn=copies_turn,
-            recomputes=options.recompute > 1 and not flat and len(plain.graph.parts) <= MOST_PARTS,
+            recomputes=options.recompute >= 1 and not flat and len(plain.graph.parts) <= MOST_PARTS,
             bytes_count=options.small_forms,
             sizes=len(terms.fine),
         )

@@ -10,16 +10,16 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.column_spans import ColumnSpan, for_columns
+from cascader.ethosu.forms.column_spans import ColumnSpan, Tiling, for_columns
 from cascader.ethosu.forms.kernel_maker import KernelMaker
 from cascader.ethosu.network.network import EthosuPart, Network, part_of
 from cascader.graph.cascader_graph import Part, Tensor
 from npu_model.accelerator import Accelerator
 
 
-def _tile(network: Network, cut: ColumnSpan, count: int, number: int, maker: KernelMaker) -> tuple[list[Part], list[Tensor]] | None:
+def _tile(network: Network, cut: ColumnSpan, tiling: Tiling, number: int, maker: KernelMaker) -> tuple[list[Part], list[Tensor]] | None:
     """The parts and tensors of one tile; None if one of its kernels fits no block."""
-    spans = cut.needs(network, count, number)
+    spans = cut.needs(network, tiling, number)
     if spans is None:
         return None
     held = {name: spans.tensors[name] for name in cut.inside if name in spans.tensors}
@@ -43,12 +43,12 @@ def _tile(network: Network, cut: ColumnSpan, count: int, number: int, maker: Ker
     return parts, tensors
 
 
-def tiled(network: Network, cut: ColumnSpan, count: int, accelerator: Accelerator, sources: Sources) -> Network | None:
-    """``network`` with a segment in ``count`` tiles, one after the other; None if it cannot be cut into that many."""
+def tiled(network: Network, cut: ColumnSpan, tiling: Tiling, accelerator: Accelerator, sources: Sources) -> Network | None:
+    """``network`` with a segment in tiles, one after the other; None if it cannot be cut like this."""
     maker, graph = KernelMaker(network, accelerator, sources), network.graph
     parts, tensors = list[Part](), [tensor for tensor in graph.tensors if tensor.name not in cut.inside]
-    for number in range(count):
-        tile = _tile(network, cut, count, number, maker)
+    for number in range(tiling.count):
+        tile = _tile(network, cut, tiling, number, maker)
         if tile is None:
             return None
         parts += tile[0]

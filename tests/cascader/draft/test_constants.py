@@ -17,7 +17,7 @@ from scheduling import DEFAULT
 from cascader.draft import drafter, placement
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.column_spans import segment
+from cascader.ethosu.forms.column_spans import Tiling, segment
 from cascader.ethosu.forms.layouts import dense_layouts
 from cascader.ethosu.forms.tiles import tiled
 from cascader.frontends.vela import import_network
@@ -61,7 +61,7 @@ def tiled_smallest() -> int:
     """The smallest arena of a network whose first parts are cut into five tiles: their chain of rows leaves gaps."""
     network, device = import_network(build("siamese_batch"), DEFAULT), accelerator(DEFAULT)
     cut = segment(network, 0, 4)
-    made = None if cut is None else tiled(network, cut, 5, device, Sources.staged(SYSTEM, DEFAULT_TIMING))
+    made = None if cut is None else tiled(network, cut, Tiling(5), device, Sources.staged(SYSTEM, DEFAULT_TIMING))
     assert made is not None
     return Cascader(dense_layouts(made, 64), DEFAULT, SYSTEM).smallest().memory
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from cascades import require_same_bytes
@@ -12,12 +13,13 @@ from few_examples import few_cases
 from scheduling import DEFAULT
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.column_spans import segment
+from cascader.ethosu.forms.column_spans import ColumnSpan, Tiling, segment
 from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts
 from cascader.ethosu.forms.planned import planned_bytes
 from cascader.ethosu.forms.recomputed import WORTHWHILE, recomputed
 from cascader.ethosu.forms.recomputed_skips import recomputed_skips
 from cascader.ethosu.forms.streamed_pools import with_streamed_pools
+from cascader.ethosu.forms.tile_widths import TileWidths
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import wanted_home
@@ -86,7 +88,7 @@ def test_tiles_compute_the_same_layer_by_layer_and_as_a_cascade(name: str, kind:
     network = plain(name, kind)
     cut = segment(network, 0, len(network.graph.parts) - 1)
     assert cut is not None
-    made = tiled(network, cut, count, DEVICE, SOURCES)
+    made = tiled(network, cut, Tiling(count), DEVICE, SOURCES)
     assert made is not None
     assert len(made.kernels) == count * len(network.kernels)
     require_same_bytes(network, made, SYSTEM)
@@ -98,7 +100,7 @@ def test_a_segment_may_begin_and_end_anywhere(name: str) -> None:
     last = len(network.graph.parts) - 1
     for first, end in ((0, last - 1), (1, last), (1, last - 1)):
         cut = segment(network, first, end)
-        made = None if cut is None else tiled(network, cut, 2, DEVICE, SOURCES)
+        made = None if cut is None else tiled(network, cut, Tiling(2), DEVICE, SOURCES)
         assert made is not None
         require_same_bytes(network, made, SYSTEM)
 
@@ -109,7 +111,7 @@ def test_the_result_of_tiles_may_be_dense() -> None:
     x = net.conv2d(net.conv2d(x, 66, activation="RELU6"), 11, (1, 1))
     network = import_network(net.finish([net.conv2d(x, 8)]), DEFAULT)
     cut = segment(network, 0, 1)
-    made = None if cut is None else tiled(network, cut, 2, DEVICE, SOURCES)
+    made = None if cut is None else tiled(network, cut, Tiling(2), DEVICE, SOURCES)
     assert cut is not None
     assert made is not None
     (result,) = cut.results
@@ -125,10 +127,56 @@ def test_what_tiles_do_again_is_what_was_said_before(name: str) -> None:
     cut = segment(network, 0, len(network.graph.parts) - 1)
     assert cut is not None
     for count in (2, 4):
-        made = tiled(network, cut, count, DEVICE, SOURCES)
+        made = tiled(network, cut, Tiling(count), DEVICE, SOURCES)
         assert made is not None
-        assert made.macs == cut.macs(network, count)
+        assert made.macs == cut.macs(network, Tiling(count))
         assert made.recomputed_macs == made.macs - network.macs > 0
+
+
+def stem_widths() -> tuple[Network, ColumnSpan, TileWidths]:
+    """The first layers of a network, whose results 24 columns have, and the widths of their tiles."""
+    network = stem(2)
+    cut = segment(network, 0, 2)
+    assert cut is not None
+    two = tiled(network, cut, Tiling(2), DEVICE, SOURCES)
+    assert two is not None
+    (result,) = cut.results
+    return network, cut, TileWidths(network, cut, planned_bytes(two), network.graph.tensor(result).size, 0)
+
+
+def widths_of(cut: ColumnSpan, tiling: Tiling) -> list[int]:
+    width = cut.grids[cut.results[0]].width
+    borders = [tiling.border(width, at) for at in range(tiling.count + 1)]
+    assert (borders[0], borders[-1]) == (0, width)
+    return [high - low for low, high in pairwise(borders)]
+
+
+def test_the_first_and_the_last_tile_have_more_columns_and_the_largest_one_has_fewer_bytes() -> None:
+    """A tile at an end recomputes columns on one side alone."""
+    network, cut, widths = stem_widths()
+    even, uneven = Tiling(3), widths.best(3, there=Fraction(1))
+    first, inner, last = widths_of(cut, uneven)
+    assert min(first, last) > inner
+    assert (widths.size(uneven, there=Fraction(1)) or 0) < (widths.size(even, there=Fraction(1)) or 0)
+    assert (cut.macs(network, uneven) or 0) <= (cut.macs(network, even) or 0)
+    made = tiled(network, cut, uneven, DEVICE, SOURCES)
+    assert made is not None
+    require_same_bytes(network, made, SYSTEM)
+
+
+def test_the_first_tile_is_widest_if_no_result_is_there_at_its_peak() -> None:
+    network, cut, widths = stem_widths()
+    uneven = widths.best(3, there=Fraction(0))
+    first, *others = widths_of(cut, uneven)
+    assert first > max(others)
+    made = tiled(network, cut, uneven, DEVICE, SOURCES)
+    assert made is not None
+    require_same_bytes(network, made, SYSTEM)
+
+
+def test_two_tiles_are_equal_if_the_results_are_there() -> None:
+    _, cut, widths = stem_widths()
+    assert widths_of(cut, widths.best(2, there=Fraction(1))) == [12, 12]
 
 
 def stem(blocks: int) -> Network:
@@ -150,7 +198,7 @@ def test_no_segment_from_the_first_part_on_holds_fewer_bytes_than_the_form_that_
         cut = segment(network, 0, last)
         assert cut is not None
         for count in range(2, 7):
-            made = tiled(network, cut, count, DEVICE, SOURCES)
+            made = tiled(network, cut, Tiling(count), DEVICE, SOURCES)
             if made is not None and made.macs <= network.macs * most:
                 sizes.append(planned_bytes(made, wanted))
     chosen = recomputed(network, most, DEVICE, SOURCES, wanted)

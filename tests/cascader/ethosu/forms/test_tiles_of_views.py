@@ -16,7 +16,7 @@ from scheduling import DEFAULT
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_grids import grid_of
-from cascader.ethosu.forms.column_spans import segment
+from cascader.ethosu.forms.column_spans import Tiling, segment
 from cascader.ethosu.forms.layouts import dense_layouts
 from cascader.ethosu.forms.phases import in_phases
 from cascader.ethosu.forms.row_shapes import in_row_shapes
@@ -89,9 +89,9 @@ def whole(network: Network, count: int) -> Network:
     """The whole network in so many tiles."""
     cut = segment(network, 0, len(network.graph.parts) - 1)
     assert cut is not None
-    made = tiled(network, cut, count, DEVICE, SOURCES)
+    made = tiled(network, cut, Tiling(count), DEVICE, SOURCES)
     assert made is not None
-    assert made.macs == cut.macs(network, count)
+    assert made.macs == cut.macs(network, Tiling(count))
     return made
 
 

@@ -18,7 +18,7 @@ from scheduling import DEFAULT
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.column_spans import segment
+from cascader.ethosu.forms.column_spans import Tiling, segment
 from cascader.ethosu.forms.layouts import pixel_layouts
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.job.schedule import Schedule
@@ -227,7 +227,7 @@ def test_a_form_in_columns_of_tiles_is_a_plan_of_stripes_along_the_width_made_ag
     made = unrolled(network, [plan(seen, group)], DEVICE, SOURCES).network
     cut = segment(network, 0, last)
     assert cut is not None
-    tiles = tiled(network, cut, 2, DEVICE, SOURCES)
+    tiles = tiled(network, cut, Tiling(2), DEVICE, SOURCES)
     assert tiles is not None
     assert [kernel.operation for kernel in made.kernels.values()] == [kernel.operation for kernel in tiles.kernels.values()]
     assert [part.name for part in made.graph.parts] == [part.name.replace("tile", "stripe") for part in tiles.graph.parts]
