@@ -28,6 +28,7 @@ from cascader.ethosu.search.replays import (
     WHOLE_EFFORT,
     changed_by_replays,
     close,
+    in_its_bytes,
     in_less_room,
     in_their_blocks,
     promising,
@@ -182,6 +183,13 @@ class _Chooser(Struct, frozen=True):
             self.best.take(one)
         return min((*changed, ordered[0]), key=self.best.rank)
 
+    def in_its_bytes(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
+        """Faster drafts from a search in the bytes of the fastest one."""
+        more = in_its_bytes(found, self._room, self.best.task.replay, self.executor, self.run.show)
+        for one in more:
+            self.best.take(one)
+        return more
+
     def in_less_room(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """The fastest drafts. Each gets the copies that replay fastest, among the copies that are best within fewer bytes."""
         more = in_less_room(found, self._room, self.best.task.replay, self.executor, self.run.show)
@@ -312,6 +320,7 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     missing = [draft for draft in drafts if draft not in best.replayed]
     found = (*known, *replayed(missing, explored, task.replay, executor, run.show, best.take))
     if not smallest:
+        found = (*found, *chooser.in_its_bytes(found))
         found = (*found, *chooser.in_less_room(found))
     found = (*found, *chooser.started_otherwise(found))
     if not smallest:

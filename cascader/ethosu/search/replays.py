@@ -15,6 +15,7 @@ from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.remote_calls import (
     AHEAD,
     Share,
+    at_limit,
     change,
     change_anywhere,
     in_blocks,
@@ -161,6 +162,21 @@ def _leading(found: Iterable[Replayed], limit: int) -> list[Replayed]:
 def starting_limits(found: Iterable[Replayed], limit: int) -> list[tuple[Form, int]]:
     """The forms of the fastest drafts in ``limit`` bytes, each with that limit; empty if the options have no other costs."""
     return [(one.form, limit) for one in _leading(found, limit) if one.form.options.other_costs][:MOST_FORMS]
+
+
+def in_its_bytes(found: Sequence[Replayed], limit: int, judge: Replay, executor: Executor, show: Progress = silent) -> tuple[Replayed, ...]:
+    """Faster drafts in the bytes of the fastest one, from a search of its form in that arena.
+
+    So an answer is as good as one for a budget of just its bytes: divisions are drawn from plans for parts of the budget, which differ.
+    """
+    first = next(iter(_leading(found, limit)), None)
+    if first is None or first.memory >= limit:
+        return ()
+    asked = [executor.submit(at_limit, first.form, first.memory)]
+    made = [draft for some in answers(asked, "Searching the fastest draft's bytes: {} of {} forms", show) for draft in some]
+    tried = [executor.submit(replay, draft, first.form, judge) for draft in made]
+    told = zip(made, answers(tried, "Replaying: {} of {} schedules", show), strict=True)
+    return tuple(Replayed(first.form, draft, cycles) for draft, cycles in told if cycles < first.cycles)
 
 
 def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor: Executor, show: Progress = silent) -> tuple[Replayed, ...]:
