@@ -35,8 +35,9 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import check_program
 from npu_model.program.region_numbers import ARENA, FIRST_HOME
 from npu_model.shapes import round_up
+from npu_model.tflite.kernel_bytes import KernelBytes
 from npu_model.tflite.macs import operator_macs
-from npu_model.tflite.micro_kernels import WITH_OPTIONS, KernelBytes, kernel_bytes
+from npu_model.tflite.micro_kernels import WITH_OPTIONS, kernel_bytes
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 from npu_model.tflite.record_reader import RecordReader
 from npu_model.tflite.records import ModelRecord

@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
+from npu_model.tflite.kernel_bytes import KernelBytes
 from npu_model.tflite.model import TfliteOperator, TfliteTensor
 from npu_model.tflite.records import FieldValue
 
-__all__ = ["WITH_OPTIONS", "KernelBytes", "kernel_bytes"]
+__all__ = ["WITH_OPTIONS", "kernel_bytes"]
 
 WITH_OPTIONS = ("BATCH_MATMUL", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 """Operators whose bytes depend on their options."""
@@ -53,17 +54,6 @@ _DEEP, _SMALL_STRIDE = 16, 2
 
 _EXPONENTS = 2 * 513
 """Bytes of each of the two tables of a SOFTMAX of 16 bits."""
-
-
-class KernelBytes(Struct, frozen=True):
-    """The bytes that a kernel keeps from its start on, and its scratch buffers while it runs, each a multiple of 16.
-
-    The kernel may do without the scratch if ``perhaps``.
-    """
-
-    kept: int = 0
-    scratch: tuple[int, ...] = ()
-    perhaps: bool = False
 
 
 def _aligned(*sizes: int) -> tuple[int, ...]:

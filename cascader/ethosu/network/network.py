@@ -14,7 +14,7 @@ from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.resource_variable import ResourceVariable
 from npu_model.program import ByteRange, ConstantOutput, DataType, FeatureMap, KernelOperation, Quantisation
 from npu_model.program.region_numbers import ARENA, CONSTANTS
-from npu_model.tflite.micro_kernels import KernelBytes
+from npu_model.tflite.kernel_bytes import KernelBytes
 
 __all__ = [
     "ARENA",

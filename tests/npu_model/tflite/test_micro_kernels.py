@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from npu_model.tflite.micro_kernels import KernelBytes, kernel_bytes
+from npu_model.tflite.kernel_bytes import KernelBytes
+from npu_model.tflite.micro_kernels import kernel_bytes
 from npu_model.tflite.model import TfliteOperator, read_tflite
 from npu_model.tflite.record_reader import RecordReader
 from validation.builder import NetworkBuilder, TensorHandle
