@@ -81,6 +81,11 @@ def test_an_answer_is_as_fast_as_one_for_just_its_bytes() -> None:
     assert _cycles(task, None) <= _cycles(task, 1_120)
 
 
+def test_where_there_is_room_a_form_is_dropped_no_earlier_than_where_there_is_none() -> None:
+    """The fastest form is expected to take 7 % more cycles than others, whose estimates lack 24 %; in 2,300 bytes it takes 68,816."""
+    assert _cycles(load_task("portfolio:lstm_short"), 2_450) <= 68_816 * 1.01
+
+
 def test_a_form_that_is_expected_to_be_a_little_slower_is_searched_to_its_end() -> None:
     assert _cycles(load_task("zoo:ds_cnn"), 15_632) <= 90_654
 
