@@ -1,4 +1,4 @@
-"""How much a slow property tries: a part of it in `tox` alone, all where every network is tried (`tox -e laws`, tests marked as a law)."""
+"""Sizes of slow properties: a part of the examples in `tox` alone, all in `tox -e laws`, and in tests marked as a law."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class PeakTerms(Struct, frozen=True):
     """Whether depthwise convolutions may write over dead rows: a choice may take another way without."""
 
 
-class Choice:
+class PeakChoice:
     """A form under construction: a network, perhaps in tiles, and the cuts of its blocks by the names of their first parts."""
 
     def __init__(self, base: Network, tiles: Sequence[TiledForm], terms: PeakTerms) -> None:
@@ -181,7 +181,7 @@ class Choice:
         return False
 
 
-def by_peak(choice: Choice, worthwhile: Callable[[int, int], bool], seen: set[State]) -> Iterator[Candidate]:
+def by_peak(choice: PeakChoice, worthwhile: Callable[[int, int], bool], seen: set[State]) -> Iterator[Candidate]:
     """Ever smaller forms of a network with blocks in stripes of channels, beginning with the network or some of its tiles.
 
     ``worthwhile`` says whether a form with the first number of bytes is worth having next to one with the second. The choice ends at a form
@@ -190,7 +190,7 @@ def by_peak(choice: Choice, worthwhile: Callable[[int, int], bool], seen: set[St
     yield from _ever_smaller(choice, choice.peak(), worthwhile, seen)
 
 
-def by_addresses(choice: Choice, worthwhile: Callable[[int, int], bool]) -> Iterator[Candidate]:
+def by_addresses(choice: PeakChoice, worthwhile: Callable[[int, int], bool]) -> Iterator[Candidate]:
     """The form at which a choice ended, and ever smaller ones, counted by the bytes that addresses of their plans reach."""
     choice.count_addresses()
     peak = choice.peak()
@@ -198,7 +198,7 @@ def by_addresses(choice: Choice, worthwhile: Callable[[int, int], bool]) -> Iter
     yield from _ever_smaller(choice, peak, worthwhile, {choice.state})
 
 
-def _ever_smaller(choice: Choice, peak: Peak, worthwhile: Callable[[int, int], bool], seen: set[State]) -> Iterator[Candidate]:
+def _ever_smaller(choice: PeakChoice, peak: Peak, worthwhile: Callable[[int, int], bool], seen: set[State]) -> Iterator[Candidate]:
     least, waits = peak.size, 0
     while waits < _PATIENCE and choice.changed(peak) and choice.state not in seen:
         seen.add(choice.state)

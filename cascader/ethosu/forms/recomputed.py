@@ -16,7 +16,7 @@ from itertools import product
 from msgspec import Struct
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.by_peak import Candidate, Choice, PeakTerms, State, TiledForm, by_addresses, by_peak
+from cascader.ethosu.forms.by_peak import Candidate, PeakChoice, PeakTerms, State, TiledForm, by_addresses, by_peak
 from cascader.ethosu.forms.column_spans import ColumnSpan, Tiling, segment
 from cascader.ethosu.forms.placed import MANY_PARTS
 from cascader.ethosu.forms.planned import planned_bytes, planned_front
@@ -166,7 +166,7 @@ class _End(Struct, frozen=True):
 
     size: int
     dead_rows: bool
-    choice: Choice
+    choice: PeakChoice
 
 
 def _starts(base: Network, best: Sequence[Candidate], tiles: Sequence[TiledForm], most: int) -> Iterator[_Start]:
@@ -203,7 +203,7 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
         seen = {False: set[State](), True: set[State]()}
         for start in _starts(base, best, tiles, bound):
             terms = PeakTerms(start.most, accelerator, sources, homes, start.dead_rows)
-            choice = Choice(start.network, start.tiles, terms)
+            choice = PeakChoice(start.network, start.tiles, terms)
             made = list(by_peak(choice, _worthwhile, seen[start.dead_rows]))
             found += made
             ends += [_End(made[-1].size, start.dead_rows, choice)] if made else []

@@ -11,7 +11,7 @@ from few_examples import few_cases
 from scheduling import DEFAULT
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.by_peak import CUTS, Candidate, Choice, PeakTerms, State, by_addresses, by_peak
+from cascader.ethosu.forms.by_peak import CUTS, Candidate, PeakChoice, PeakTerms, State, by_addresses, by_peak
 from cascader.ethosu.forms.channel_stripes import Stripes, blocks, in_channel_stripes
 from cascader.ethosu.forms.placed import placed_peak
 from cascader.ethosu.forms.planned import planned_bytes, planned_front, planned_peak
@@ -97,7 +97,7 @@ def test_blocks_at_the_peak_are_cut_until_the_multiply_accumulates_are_spent() -
 
     def path(times: Fraction) -> list[Candidate]:
         terms = PeakTerms(int(network.macs * times), DEVICE, SOURCES, ())
-        return list(by_peak(Choice(network, (), terms), lambda size, than: size < than * WORTHWHILE, set()))
+        return list(by_peak(PeakChoice(network, (), terms), lambda size, than: size < than * WORTHWHILE, set()))
 
     few, many = path(Fraction(13, 10)), path(Fraction(4))
     assert few == many[: len(few)]
@@ -110,8 +110,8 @@ def test_blocks_at_the_peak_are_cut_until_the_multiply_accumulates_are_spent() -
 
 def test_a_choice_ends_where_an_earlier_one_went_on() -> None:
     network, seen = deep(), set[State]()
-    terms = PeakTerms(network.macs * 2, DEVICE, SOURCES, ())
-    assert [len(list(by_peak(Choice(network, (), terms), lambda size, least: size < least, seen))) > 0 for _ in range(2)] == [True, False]
+    choice = PeakChoice(network, (), PeakTerms(network.macs * 2, DEVICE, SOURCES, ()))
+    assert [len(list(by_peak(choice, lambda size, least: size < least, seen))) > 0 for _ in range(2)] == [True, False]
 
 
 def test_more_multiply_accumulates_never_hold_more_bytes() -> None:
@@ -146,7 +146,7 @@ def test_of_two_blocks_that_share_a_part_one_is_cut() -> None:
     every = {block.expansion.name: CUTS[0] for block in (first, second)}
     assert in_channel_stripes(network, every, DEVICE, SOURCES) is None
     terms = PeakTerms(4 * network.macs, DEVICE, SOURCES, ())
-    found = list(by_peak(Choice(network, (), terms), lambda size, least: size < least, set()))
+    found = list(by_peak(PeakChoice(network, (), terms), lambda size, least: size < least, set()))
     for form in found:
         require_same_bytes(network, form.network, SYSTEM)
     assert found
@@ -154,7 +154,7 @@ def test_of_two_blocks_that_share_a_part_one_is_cut() -> None:
 
 def test_a_choice_goes_on_at_the_peak_of_the_addresses() -> None:
     network = deep()
-    choice = Choice(network, (), PeakTerms(3 * network.macs, DEVICE, SOURCES, ()))
+    choice = PeakChoice(network, (), PeakTerms(3 * network.macs, DEVICE, SOURCES, ()))
     planned = next(by_peak(choice, lambda size, least: size < least, set()))
     first, *finer = by_addresses(choice, lambda size, least: size < least)
     assert first.network is planned.network

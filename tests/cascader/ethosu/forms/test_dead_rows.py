@@ -105,7 +105,7 @@ def addresses(feature_map: FeatureMap, row: int) -> dict[tuple[int, int], int]:
 
 
 def lost_elements(slices: list[EthosuPart], height: int) -> int:
-    """How many bytes slices read that a result has been written over, if each row of the result is made slice by slice."""
+    """Bytes that slices read although a result has been written over, if each row of the result is made slice by slice."""
     written: set[int] = set()
     lost = 0
     for row in range(height):

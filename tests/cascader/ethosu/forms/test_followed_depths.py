@@ -58,7 +58,7 @@ def cycles(network: Network) -> int:
 
 
 def test_followed_depths_take_an_eighth_fewer_cycles_and_none_a_fifth_more() -> None:
-    """What is followed is an estimate, too: two of these layers lose 17 and 18 %."""
+    """Estimates decide what is followed: two of these layers lose 17 and 18 %."""
     ratios = [cycles(followed) / cycles(estimated) for _, estimated, followed in map(forms, LAYERS)]
     assert prod(ratios) ** (1 / len(ratios)) <= 0.875
     assert max(ratios) <= 1.2
