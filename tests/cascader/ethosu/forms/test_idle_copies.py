@@ -75,7 +75,7 @@ def test_a_reshape_between_operators_on_the_cpu_is_found() -> None:
 
 
 @pytest.mark.law
-@pytest.mark.parametrize(("draw", "no_cascade"), few_cases(DRAWN, [False, True]), ids=str)
+@pytest.mark.parametrize(("draw", "no_cascade"), few_cases(DRAWN, [False, True]))
 def test_the_bytes_are_those_of_the_reference(draw: Draw, no_cascade: bool, tmp_path: Path) -> None:  # noqa: FBT001
     source = tmp_path / "n.tflite"
     source.write_bytes(model(draw))
