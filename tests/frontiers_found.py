@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import cast
 
 from asked_for import system_said
@@ -57,5 +58,6 @@ def striped(memory: int, cycles: int) -> Draft:
 
 
 def figures(*some: tuple[int, int]) -> tuple[Replayed, ...]:
-    """Replayed drafts of so many bytes and cycles; nothing is asked of their form."""
-    return tuple(Replayed(cast(Form, None), plain(memory, cycles), cycles) for memory, cycles in some)
+    """Replayed drafts of so many bytes and cycles; of their form it is only asked where it is."""
+    form = cast(Form, SimpleNamespace(is_everywhere=False))
+    return tuple(Replayed(form, plain(memory, cycles), cycles) for memory, cycles in some)

@@ -101,6 +101,7 @@ def _checked(kind: Any, drafts: Callable[[Any], Iterable[Draft]]) -> Callable[..
 
 
 _DRAFTS = _checked(tuple[Draft, ...], iter)
+_CHANGED = _checked(tuple[Draft, int], lambda found: found[:1])
 _STARTS = _checked(tuple[tuple[Draft, int], ...], lambda found: (draft for draft, _cycles in found))
 
 
@@ -128,6 +129,15 @@ def _change_key(form: Form, draft: Draft, *wanted: object) -> str:
     return _draft_key(draft, form, *wanted)
 
 
+def _anywhere_key(cycles: int, form: Form, draft: Draft, *wanted: object) -> str:
+    """Like :func:`_change_key`, for a call that names its cycles first."""
+    return _draft_key(draft, form, cycles, *wanted)
+
+
+def _changed_anywhere(given: Any, _cycles: int, form: Form, *_: object) -> Any:
+    return _CHANGED(given, form)
+
+
 class _Kind(Struct, frozen=True):
     """A kind of call: the key of its arguments, its answer as JSON, and back with its arguments.
 
@@ -150,7 +160,9 @@ _KINDS: dict[object, _Kind] = {
     remote_calls.smallest: _Kind(_form_key, plain, _DRAFTS),
     remote_calls.other_starts: _Kind(_form_key, plain, _STARTS),
     remote_calls.less_room: _Kind(_change_key, plain, _STARTS),
-    remote_calls.change: _Kind(_change_key, plain, _checked(tuple[Draft, int], lambda found: found[:1])),
+    remote_calls.issued_later: _Kind(_change_key, plain, _CHANGED),
+    remote_calls.change: _Kind(_change_key, plain, _CHANGED),
+    remote_calls.change_anywhere: _Kind(_anywhere_key, plain, _changed_anywhere),
     remote_calls.replay: _Kind(_draft_key, plain, _read(int)),
     remote_calls.replay_in_line: _Kind(_line_key, plain, _read(int)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
