@@ -9,7 +9,7 @@ const WAITS = {
   "wait-queue": "is ahead: its queue is full",
 };
 const WAITED = {
-  "command fetch": "wait-flash", "decoded weights": "wait-flash", "DMA_WAIT": "wait-flash", "AXI1": "wait-flash",
+  "command fetch": "wait-flash", "decoded weights": "wait-flash", "scales": "wait-flash", "DMA_WAIT": "wait-flash", "AXI1": "wait-flash",
   "AXI0": "wait-sram", "decoded-weight buffer full": "wait-mac", "output buffer": "wait-out",
   "KERNEL_WAIT": "wait-order", "BLOCKDEP": "wait-order", "SHRAM reconfiguration": "wait-order", "kernel start": "wait-order", "outstanding work at the end": "wait-order",
   "kernel queue full": "wait-queue", "DMA queue full": "wait-queue",
