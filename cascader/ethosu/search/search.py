@@ -42,12 +42,18 @@ With :data:`AT_FIRST` for all forms ds_cnn takes up to 4.6 % more cycles in scar
 HOPEFUL_QUICK = ((Fraction(1, 8), Fraction(110, 100)), (Fraction(1, 2), Fraction(110, 100)))
 """The same if at most :data:`QUICK_CYCLES` are expected: estimates of small networks err most, and their searches take least.
 
-With :data:`HOPEFUL` ds_cnn takes 1.9 % more cycles in 15,632 bytes, and its int8 reference 4.8 % more in 17,008. With :data:`AT_FIRST`
-where there is room lstm_short takes 8 % more in 2,450 bytes than in 2,300.
+With :data:`HOPEFUL` ds_cnn takes 1.9 % more cycles in 15,632 bytes, and its int8 reference 4.8 % more in 17,008.
 """
 
 QUICK_CYCLES = 800_000
 """Cycles up to which a network is quick to search."""
+
+QUICKEST_CYCLES = 100_000
+"""Cycles up to which :data:`HOPEFUL_QUICK` holds where there is room, too; above them it is :data:`AT_FIRST`.
+
+With AT_FIRST lstm_short takes 8 % more cycles in 2,450 bytes than in 2,300. With HOPEFUL_QUICK a search for kws_micronet takes 17 % more
+CPU time, for the same schedule.
+"""
 
 AT_FIRST = Fraction(106, 100)
 """Like HOPEFUL, before any change, for forms that only save bytes: such a form is seldom fastest if others fit."""
@@ -268,11 +274,11 @@ def search(
     if not whole:
         if request.fastest and (explored.has_room or explored.usual < len(explored.forms)):
             limits = _worth_a_change(explored, limits, executor, show)
-        for number, (part, times) in enumerate(HOPEFUL if request.fastest else HOPEFUL_ANYWHERE):
+        for number, (part, _) in enumerate(HOPEFUL if request.fastest else HOPEFUL_ANYWHERE):
             promised = _promised(limits, part, executor, show)
             limits, promised = of_better_core(limits, promised) if request.fastest else (limits, promised)
-            is_quick = request.fastest and min(filter(None, promised), default=nothing_known()) <= QUICK_CYCLES
-            limits = list(hopeful(limits, promised, HOPEFUL_QUICK[number][1] if is_quick else times))
+            times = _times(explored, promised, number) if request.fastest else HOPEFUL_ANYWHERE[number][1]
+            limits = list(hopeful(limits, promised, times))
     limits = explored.open(limits, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [
@@ -302,16 +308,30 @@ def _promised(limits: Sequence[tuple[Form, int]], part: Fraction, executor: Exec
     return list(answers(tried, "Looking at {} of {} memory limits", show, [_description(*one) for one in limits]))
 
 
+def _times(explored: SearchSpace, promised: Iterable[int | None], number: int) -> Fraction:
+    """How many times the fewest cycles a form may be expected to take after the first or second part of its changes."""
+    quick = list(promised)
+    if not _are_quick(quick, QUICK_CYCLES):
+        return HOPEFUL[number][1]
+    return HOPEFUL_QUICK[number][1] if not explored.has_room or _are_quick(quick, QUICKEST_CYCLES) else AT_FIRST
+
+
+def _are_quick(promised: Iterable[int | None], most: int) -> bool:
+    """Whether the fewest of some expected cycles are at most ``most``."""
+    return min(filter(None, promised), default=nothing_known()) <= most
+
+
 def _worth_a_change(
     explored: SearchSpace, limits: Sequence[tuple[Form, int]], executor: Executor, show: Progress
 ) -> list[tuple[Form, int]]:
     """The limits. A form that only saves bytes loses its limits if its expected cycles, before any change, are far from the fewest.
 
-    If there is room, every form does: changes mostly make up for scarce bytes. Then a quick network's forms may be as far off as later.
+    If there is room, every form does: changes mostly make up for scarce bytes. Then a network of at most
+    :data:`QUICKEST_CYCLES` keeps forms that are as far off as later.
     """
     promised = _promised(limits, Fraction(0), executor, show)
-    is_quick = explored.has_room and min(filter(None, promised), default=nothing_known()) <= QUICK_CYCLES
-    kept = hopeful(limits, promised, HOPEFUL_QUICK[0][1] if is_quick else AT_FIRST)
+    is_far = explored.has_room and _are_quick(promised, QUICKEST_CYCLES)
+    kept = hopeful(limits, promised, HOPEFUL_QUICK[0][1] if is_far else AT_FIRST)
     usual = () if explored.has_room else explored.forms[: explored.usual]
     stay = {id(form) for form in (*usual, *(form for form, _ in kept))}
     return [one for one in limits if id(one[0]) in stay]
