@@ -309,7 +309,7 @@ def _promised(limits: Sequence[tuple[Form, int]], part: Fraction, executor: Exec
 
 
 def _times(explored: SearchSpace, promised: Iterable[int | None], number: int) -> Fraction:
-    """How many times the fewest cycles a form may be expected to take after the first or second part of its changes."""
+    """Multiple of the fewest cycles that a form may be expected to take after the first or second part of its changes."""
     quick = list(promised)
     if not _are_quick(quick, QUICK_CYCLES):
         return HOPEFUL[number][1]
