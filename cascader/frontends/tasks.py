@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -59,7 +60,8 @@ def network_task(request: Request, plain: Network, origin: Callable[[MemorySyste
 def _others(source: ModelSource, request: Request, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:
     """The network of Vela's other core, if it may be better. Large networks take long to search, so their other core is not asked."""
     flat = is_flat(network)
-    other = alternative(source.data, first, measure.accelerator, flat=flat) if has_time_for_another(network) else None
+    asked = partial(alternative, flat=flat, may_gain=partial(measure.may_gain, network))
+    other = asked(source.data, first, measure.accelerator) if has_time_for_another(network) else None
     if other is not None:
         second = other.network()
         why = reason(network, second, measure)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 from msgspec import Struct
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms import is_flat, is_small
+from cascader.ethosu.forms.workbench import kernel_cycles
 from cascader.ethosu.judge.replay import Replay
-from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.bound import least_cycles
 from cascader.plan.depth_first import DepthFirstScheduler
+from npu_model.accelerator import accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 
@@ -48,6 +52,16 @@ class Measure(Struct, frozen=True):
     def bound(self, network: Network) -> int:
         """Cycles that no schedule of the network undercuts."""
         return least_cycles(network, DepthFirstScheduler(row_graph(network)), self.accelerator, self.system, self.timing)
+
+    def may_gain(self, network: Network, is_same: Callable[[EthosuPart], bool]) -> bool:
+        """Whether other kernels could save enough cycles of a network, even if they took none, in place of those that are not the same.
+
+        Cycles are estimates with constants at home.
+        """
+        device = accelerator(self.accelerator)
+        cycles = kernel_cycles(network.kernels, device, Sources.direct(self.system, self.timing, device=device))
+        others = sum(cycles[name] for name, kernel in network.kernels.items() if not is_same(kernel))
+        return others >= (1 - QUICKER) * sum(cycles.values())
 
     def bytes(self, network: Network) -> int:
         """Bytes of the network layer by layer."""

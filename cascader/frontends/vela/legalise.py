@@ -269,15 +269,28 @@ def _compiled(
     raise InputError(f"{wrong}; change that part of the network.")
 
 
-def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_ACCELERATOR, *, flat: bool = False) -> Legalised | None:
+def _always(_is_same: other_core.IsSame) -> bool:
+    return True
+
+
+def alternative(
+    model: bytes,
+    first: Legalised,
+    accelerator_name: str = DEFAULT_ACCELERATOR,
+    *,
+    flat: bool = False,
+    may_gain: Callable[[other_core.IsSame], bool] = _always,
+) -> Legalised | None:
     """The Python core's compilation in addition to ``first``, the C++ core's, of a network that may be ``flat``.
 
-    None if it cannot be better, is wrong, or leaves more operators on the CPU.
+    None if it cannot be better, is wrong, or leaves more operators on the CPU. A network that is not flat must be one that ``may_gain`` by
+    other kernels in place of those which both cores do not make alike.
     """
     if first.core != CORES[0]:
         return None
     bare, constants = known_tensors.prepared(model)
-    if not other_core.may_be_better(tosa.model_of(bare), first.stream, flat=flat):
+    parsed = tosa.model_of(bare)
+    if not other_core.may_be_better(parsed, first.stream, flat=flat) or not (flat or may_gain(other_core.same_kernels(parsed))):
         return None
     with suppress(InputError):
         found = _by_python_core(bare, legalising(accelerator_name))

@@ -4,10 +4,15 @@ Both cores legalised the 351 networks of the portfolio and of ``shared/data`` wi
 search is short, 61 were quicker or smaller with the Python core's kernels. All but nine of them have operators outside
 :data:`SAME_KERNELS`, or copies that the C++ core adds. The convolutions of these nine step over columns of few channels;
 :mod:`cascader.ethosu.forms.fold` makes them as quick.
+
+Nor is it asked if the kernels in question take fewer cycles than a second network must save.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from cascader.ethosu.network.network import EthosuPart
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import PoolKind, Program
 from npu_model.tflite.model import TfliteModel
@@ -55,3 +60,23 @@ def may_be_better(model: TfliteModel, stream: CompiledNetwork, *, flat: bool) ->
     averages = sum(kernel.pool is PoolKind.AVERAGE for kernel in kernels)
     # The C++ core copies by pools, such as a result into another shape.
     return not names & _COPYING and averages > sum(operator.name == "AVERAGE_POOL_2D" for operator in model.operators)
+
+
+IsSame = Callable[[EthosuPart], bool]
+"""Whether both cores make the same kernel, or the Python core's is no quicker."""
+
+
+def same_kernels(model: TfliteModel) -> IsSame:
+    """Whether a kernel of the C++ core belongs to an operator of :data:`SAME_KERNELS`.
+
+    Kernels do not if another operator reads their results, because that may be a table of theirs. Neither do averages of other operators,
+    which are copies that the C++ core may have added.
+    """
+    read = {index for one in model.operators if one.name not in SAME_KERNELS for index in one.inputs}
+    names = {model.tensors[index].name: one.name for one in model.operators for index in one.outputs if index not in read}
+
+    def is_same(kernel: EthosuPart) -> bool:
+        name = names.get(kernel.layer)
+        return name in SAME_KERNELS and (kernel.operation.pool is not PoolKind.AVERAGE or name == "AVERAGE_POOL_2D")
+
+    return is_same

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from asked_for import load_task
 
+from cascader.ethosu.search.origins import Measure
 from cascader.frontends.vela import legalised
-from cascader.frontends.vela.other_core import may_be_better
+from cascader.frontends.vela.other_core import may_be_better, same_kernels
 from npu_model.tflite.model import read_tflite
 from npu_testbed.models.sources import load_model
 
@@ -40,3 +41,17 @@ def test_the_python_core_is_asked_where_the_other_one_adds_copies(name: str) -> 
 def test_copies_count_for_a_network_that_no_cascade_makes_smaller() -> None:
     assert not asked("portfolio:concat_columns_at_ends")
     assert asked("portfolio:concat_columns_at_ends", flat=True)
+
+
+@pytest.mark.parametrize(("name", "may"), [("portfolio:cpu_first", False), ("portfolio:autoencoder", True)])
+def test_the_python_core_is_asked_only_where_other_kernels_take_cycles_to_save(name: str, *, may: bool) -> None:
+    task = load_task(name)
+    measure = Measure(task.accelerator, task.system, task.provenance.timing, task.replay)
+    assert asked(name)
+    assert measure.may_gain(task.network, same_kernels(read_tflite(load_model(name).data))) == may
+
+
+def test_a_table_and_the_kernel_before_it_are_not_the_same_by_both_cores() -> None:
+    is_same = same_kernels(read_tflite(load_model("portfolio:autoencoder").data))
+    kernels = load_task("portfolio:autoencoder").network.kernels.values()
+    assert {kernel.layer for kernel in kernels if not is_same(kernel)} == {"conv2d_3", "logistic_1"}
