@@ -7,13 +7,16 @@ than the map. A map of one row is cut along its columns instead.
   are a depthwise convolution with weights of 1, or an average that divides by 1, by their estimated cycles.
 - A mean of 8 bits is a depthwise convolution with weights of 1 to 32 bits, as in Vela. It becomes the same sums, and one sum over these.
 - A mean of 16 bits, or of rows so long that their sums leave 16 bits, becomes sums of 32 bits, which are added in pairs.
+- An average of 16 bits, or of such rows, becomes the same sums, and a product with a factor that gives the same averages.
+- An average of 16 bits, or of such rows, becomes the same sums, and a product with a factor that rounds each of them to the same average.
 - A maximum becomes a maximum of maxima.
 - A dense map of few channels is summed as a map of more channels and fewer columns, with the same bytes: the NPU sums all channels of a
   block at once. The sums of these channels are then summed in turn.
 - A pool that a compiler splits, or flattens to a row, because its window is too large, becomes one pool first.
 
 The same integers are rescaled by the same factors, so the same bytes are written. Kernels that write wider elements than they read occur in
-Vela 5.2's own streams: DEPTHWISE from 8 or 16 bits to 32 (MEAN), CONV from 8 to 16, POOL from 8 to 16 and from 16 to 8 (QUANTIZE).
+Vela 5.2's own streams: DEPTHWISE from 8 or 16 bits to 32 (MEAN), CONV from 8 to 16, POOL from 8 to 16 and from 16 to 8 (QUANTIZE). So does
+the product from 32 bits to 16, with a factor in memory (MEAN).
 """
 
 from __future__ import annotations
@@ -25,12 +28,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.average_factors import averages
 from cascader.ethosu.forms.kernel_maker import KernelMaker
 from cascader.ethosu.forms.pool_cuts import PoolCut, in_channels, pool_cut, times_in_channels, whole_axis
 from cascader.ethosu.forms.split_sums import whole_sums
 from cascader.ethosu.job.feature_maps import dense_map
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.graph.cascader_graph import Tensor, TensorKind
 from npu_model.accelerator import Accelerator
 from npu_model.program import (
@@ -136,8 +140,10 @@ def _summed(cut: PoolCut, operation: KernelOperation, ofm: FeatureMap, maker: Ke
     return min(made, key=lambda one: maker.cycles([cut.stripe(one, _FEW)]), default=None)
 
 
-def _added(cut: PoolCut, between: FeatureMap, operation: KernelOperation, maker: KernelMaker) -> Iterator[KernelOperation | None]:
-    """The sum of an intermediate map along the axis: its second half is added to its first half until one element is left."""
+def _added(
+    cut: PoolCut, between: FeatureMap, ofm: FeatureMap, operation: KernelOperation, maker: KernelMaker
+) -> Iterator[KernelOperation | None]:
+    """The sum of an intermediate map along the axis: its second half is added to its first half until one element, in ``ofm``, is left."""
     left = cut.count
     while left > 1:
         half = left // 2
@@ -146,7 +152,7 @@ def _added(cut: PoolCut, between: FeatureMap, operation: KernelOperation, maker:
             KernelOperation(
                 OperationKind.ELEMENTWISE,
                 first,
-                operation.ofm if half == left - 1 else first,
+                ofm if half == left - 1 else first,
                 operation.block,
                 operation.shram,
                 _CLAMP,
@@ -162,19 +168,21 @@ def _added(cut: PoolCut, between: FeatureMap, operation: KernelOperation, maker:
 
 def _made(name: str, kernel: EthosuPart, cut: PoolCut, operations: Sequence[KernelOperation | None]) -> _Made | None:
     """The kernels: the first writes the intermediate tensor, and the others read it; None if one of them fits no block."""
-    middle = f"{name}/streamed"
+    middle, factor = f"{name}/streamed", f"{name}/factor"
     made: list[EthosuPart] = []
     for number, operation in enumerate(operations):
         if operation is None:
             return None
         begins, ends = number == 0, number == len(operations) - 1
         source, target = kernel.ifm if begins else middle, middle if begins or not ends else kernel.ofm
-        second, table = None if operation.ifm2 is None else middle, kernel.lut if ends else None
+        second = operation.ifm2 and (middle if operation.ifm2.region == ARENA else factor)
+        table = kernel.lut if ends else None
         made.append(replace(kernel, operation=operation, ifm=source, ifm2=second, ofm=target, lut=table))
     between = made[0].operation.ofm
     shape = between.shape
     tensor = Tensor.dense(middle, TensorKind.INTERMEDIATE, (1, shape.height, shape.width, shape.depth), between.dtype.bytes)
-    return _Made(tuple(made), (tensor,), cut.held(kernel.operation.ifm) + tensor.size)
+    constants = (Tensor.dense(factor, TensorKind.CONSTANT, (1, 1, 1, 1), _INT32.bytes),) if any(one.ifm2 == factor for one in made) else ()
+    return _Made(tuple(made), (tensor, *constants), cut.held(kernel.operation.ifm) + tensor.size)
 
 
 def _tallest(operation: KernelOperation, cut: Axis, most: int) -> int:
@@ -210,7 +218,7 @@ def _is_too_tall(operation: KernelOperation) -> bool:
 
 
 def _wide_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker, times: int = 1) -> _Made | None:
-    """The kernels of a mean, with 32-bit sums between them; the first kernel has ``times`` the channels."""
+    """The kernels of a mean, or of an average, with 32-bit sums between them; the first kernel has ``times`` the channels."""
     operation = kernel.operation
     folded = in_channels(operation, times)
     cut = pool_cut(axis, folded, _tallest(folded, axis, _INT32.maximum), _INT32.bytes)
@@ -218,8 +226,10 @@ def _wide_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker, ti
         return None
     between = _map_between(folded, cut, _INT32)
     all_sums = replace(cut, count=cut.count * times)
-    added = _added(all_sums, dense_map(between, all_sums.between(operation.ofm.shape)), operation, maker)
-    return _made(name, kernel, cut, (_convolved(cut.first(folded, between), maker), *added))
+    middle = dense_map(between, all_sums.between(operation.ofm.shape))
+    total = all_sums.part(middle, 0, 1) if operation.pool else operation.ofm
+    kernels = [_convolved(cut.first(folded, between), maker), *_added(all_sums, middle, total, operation, maker)]
+    return _made(name, kernel, cut, [*kernels, averages(total, operation, maker)] if operation.pool else kernels)
 
 
 def _map_between(operation: KernelOperation, cut: PoolCut, dtype: DataType) -> FeatureMap:
@@ -252,11 +262,11 @@ def _streamed(name: str, kernel: EthosuPart, maker: KernelMaker, *, whole: bool)
         maxima = _maxima(name, kernel, axis, maker)
         return [] if maxima is None else [maxima]
     narrow, sums = operation.ifm.dtype.bits == _NARROW, whole or _is_sum(operation, maker)
-    # The factor of an average is too wide for a 32-bit multiplication.
-    averages = operation.pool is PoolKind.AVERAGE and operation.global_scale
-    makes = (_narrow_sums,) * (narrow and (averages or sums)) + (_wide_sums,) * sums
-    ways = [make(name, kernel, axis, maker, times) for make in makes for times in times_in_channels(operation, axis, _MOST_CHANNELS)]
-    return [one for one in ways if one is not None]
+    average = operation.pool is PoolKind.AVERAGE and operation.global_scale
+    makes = (_narrow_sums,) * (narrow and (average or sums)) + (_wide_sums,) * sums
+    folds = times_in_channels(operation, axis, _MOST_CHANNELS)
+    ways = [one for make in makes for times in folds if (one := make(name, kernel, axis, maker, times)) is not None]
+    return ways or [one for times in folds if average and (one := _wide_sums(name, kernel, axis, maker, times)) is not None]
 
 
 def with_streamed_pools(network: Network, accelerator: Accelerator, sources: Sources) -> Network:

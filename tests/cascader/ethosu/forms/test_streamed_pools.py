@@ -13,6 +13,7 @@ from scheduling import DEFAULT
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.average_factors import narrow_factor
 from cascader.ethosu.forms.columns import column_stripes
 from cascader.ethosu.forms.streamed_pools import with_quick_means, with_streamed_pools
 from cascader.ethosu.job.schedule import Schedule
@@ -21,10 +22,12 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from npu_model.accelerator import accelerator
+from npu_model.program import Kernel, KernelOperation, PoolKind, Rounding, Scale
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.devices.configs import load_timing_adapter
 from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
+from sim.functional.rescale import rescale
 from validation.builder import NetworkBuilder, TensorHandle
 
 pytestmark = pytest.mark.law
@@ -32,7 +35,7 @@ pytestmark = pytest.mark.law
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 SOURCES = Sources.staged(SYSTEM, DEFAULT_TIMING)
 
-ODD, SOUND, WIDE, TALL = (1, 21, 37, 3), (1, 1, 200, 2), (1, 6, 300, 2), (1, 90, 8, 2)
+ODD, EVEN, SOUND, WIDE, TALL = (1, 21, 37, 3), (1, 14, 10, 3), (1, 1, 200, 2), (1, 6, 300, 2), (1, 90, 8, 2)
 TYPES = ("int8", "uint8", "int16")
 
 
@@ -54,14 +57,10 @@ def maximum(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
 
 POOLS = {"average": average, "mean": mean, "mean of rows": mean_of_rows, "maximum": maximum}
 CASES = [
-    *((name, kind, ODD) for name in POOLS for kind in TYPES if (name, kind) != ("average", "int16")),
-    *(
-        (name, "int8", shape)
-        for name in ("average", "mean", "maximum")
-        for shape in (SOUND, WIDE, TALL)
-        if (name, shape) != ("average", WIDE)
-    ),
-    ("mean", "int16", SOUND),
+    *((name, kind, ODD) for name in POOLS for kind in TYPES),
+    *((name, "int8", shape) for name in ("average", "mean", "maximum") for shape in (SOUND, WIDE, TALL)),
+    *((name, "int16", SOUND) for name in ("average", "mean")),
+    ("average", "int16", EVEN),
     ("mean", "uint8", WIDE),
 ]
 
@@ -135,8 +134,42 @@ def test_a_network_without_pools_over_all_rows_stays_itself() -> None:
     assert with_streamed_pools(network, accelerator(DEFAULT), SOURCES) is network
 
 
-def test_an_average_of_16_bits_stays_as_its_factor_has_more_than_31_bits() -> None:
-    assert streamed("average", "int16", ODD) is plain("average", "int16", ODD)
+def pooled(factor: Scale, count: int, rounding: Rounding = Rounding.NATURAL) -> KernelOperation:
+    """An average of ``count`` 16-bit elements with a factor, from a row of them to one."""
+    (kernel,) = [one for one in plain("average", "int16", EVEN).kernels.values() if one.operation.pool is PoolKind.AVERAGE]
+    return kernel.operation.having(ofm_scale=factor, kernel=Kernel(width=count), rounding=rounding)
+
+
+def vela_factor(count: int) -> Scale:
+    """The factor of an average as Vela 5.2 computes it."""
+    bits = (count - 1).bit_length()
+    return Scale(((1 << 31 + bits) + (1 << bits)) // count, 31 + bits)
+
+
+@pytest.mark.parametrize("count", [*range(2, 67), 125, 250, 777, 961, 3136, 16383])
+def test_a_narrower_factor_gives_the_same_average_of_every_sum(count: int) -> None:
+    own = vela_factor(count)
+    factor = narrow_factor(pooled(own, count))
+    assert factor is not None
+    assert factor.scale < 1 << 31
+    # Only sums near a half can tell two factors apart: all of those, and the ends.
+    halves = (np.arange(-(1 << 15), 1 << 15, dtype=np.int64) * 2 + 1) * count // 2
+    sums = np.clip(np.concatenate([halves + by for by in (-1, 0, 1)]), -(count << 15), count * ((1 << 15) - 1))
+    before, after = (rescale(sums, one.scale, one.shift, Rounding.NATURAL) for one in (own, factor))
+    assert np.array_equal(before, after)
+
+
+@pytest.mark.parametrize("low", [-2, -1, 1, 3])
+def test_a_factor_that_rounds_otherwise_has_no_narrower_one(low: int) -> None:
+    """Odd factors that lie below 1 / count, or far above, do not round halves as half of the next even factor does."""
+    own = vela_factor(6)
+    other = Scale(own.scale + (low << 18) | 1, own.shift)
+    assert narrow_factor(pooled(other, 6)) is None
+
+
+def test_sums_of_over_32_bits_and_other_roundings_have_no_narrower_factor() -> None:
+    assert narrow_factor(pooled(vela_factor(1 << 16), 1 << 16)) is None
+    assert narrow_factor(pooled(vela_factor(6), 6, Rounding.DOUBLE)) is None
 
 
 @pytest.mark.parametrize("pool", ["mean", "maximum"])
