@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from types import SimpleNamespace
 from typing import cast
 
 from asked_for import system_said
@@ -58,6 +57,6 @@ def striped(memory: int, cycles: int) -> Draft:
 
 
 def figures(*some: tuple[int, int]) -> tuple[Replayed, ...]:
-    """Replayed drafts of so many bytes and cycles; of their form it is only asked where it is."""
-    form = cast(Form, SimpleNamespace(is_everywhere=False))
+    """Replayed drafts of so many bytes and cycles; nothing is asked of their form."""
+    form = cast(Form, None)
     return tuple(Replayed(form, plain(memory, cycles), cycles) for memory, cycles in some)

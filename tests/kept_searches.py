@@ -26,7 +26,7 @@ from cascader.search import workers
 KEPT = frozenset({
     remote_calls.outline, remote_calls.least_of_plans, remote_calls.least_bytes, remote_calls.promise, remote_calls.at_limit,
     remote_calls.without_blocks, remote_calls.in_blocks, remote_calls.smallest, remote_calls.other_starts, remote_calls.less_room,
-    remote_calls.change, remote_calls.replay, remote_calls.replay_in_line, remote_calls.check, remote_calls.check_in_line,
+    remote_calls.change, remote_calls.replay, remote_calls.check,
     exhaustive.search_whole,
 })  # fmt: skip
 """The calls of a search whose answers are kept: all but the making of forms."""
@@ -56,7 +56,7 @@ class _Kept(Struct, frozen=True):
 
     def __call__(self, *args: Any) -> Any:
         """The kept answer, or a new one; what is raised is not kept."""
-        values = [_form_digest(one) if isinstance(one, Form) else one for one in args if not isinstance(one, remote_calls.Turn)]
+        values = [_form_digest(one) if isinstance(one, Form) else one for one in args]
         try:
             place = self.folder / sha256(pickle.dumps((self.function.__name__, values))).hexdigest()
         except (pickle.PicklingError, AttributeError, TypeError):  # a test's own replay, such as one that counts
@@ -76,8 +76,13 @@ class _Kept(Struct, frozen=True):
 def kept_searches(folder: Path) -> Iterator[None]:
     """Keep the answers of all searches meanwhile in a folder."""
 
+    def kept(function: Callable[..., Any]) -> Callable[..., Any]:
+        if isinstance(function, workers.Placed):
+            return workers.Placed(kept(function.function), function.place)
+        return _Kept(folder, function) if function in KEPT else function
+
     def keeping(submit: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda executor, fn, *args: submit(executor, _Kept(folder, fn) if fn in KEPT else fn, *args)
+        return lambda executor, fn, *args: submit(executor, kept(fn), *args)
 
     with pytest.MonkeyPatch.context() as patch:
         for kind in (workers._Here, workers._Processes):

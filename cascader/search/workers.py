@@ -18,7 +18,9 @@ from itertools import islice
 from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection
 from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from msgspec import Struct
 
 from cascader.search.shared_arguments import SharedArgument, SharedArguments, inherited, sent
 from npu_model.collector import collect_rarely, rarely_collected
@@ -115,13 +117,31 @@ class _Here(Executor):
         return _Later(partial(fn, *args, **kwargs))
 
 
+class Place(Protocol):
+    """Decides which processes may take a call."""
+
+    def worker_processes(self, processes: int) -> range:
+        """Numbers of the processes, of ``processes``, that may take it."""
+
+
+class Placed(Struct, frozen=True):
+    """A function whose calls its ``place`` leads to processes, whatever its first argument is."""
+
+    function: Callable[..., Any]
+    place: Place
+
+    def __call__(self, *args: Any) -> Any:
+        """The answer of the function."""
+        return self.function(*args)
+
+
 class _Processes(Executor):
     """Processes, each with a line of calls of its own; the first may be this one.
 
     A first argument with ``worker_processes`` (which processes out of how many may take it) leads its call there, where earlier calls have
-    left useful results. If several may take it, and for any other argument, the process with the shortest line takes it. Another process
-    gets each shared argument (:mod:`cascader.search.shared_arguments`) once. If it is ``late``, this process makes all calls until
-    :func:`begin`.
+    left useful results. The place of a :class:`Placed` function comes before it. If several may take it, and for any other argument, the
+    process with the shortest line takes it. Another process gets each shared argument (:mod:`cascader.search.shared_arguments`) once. If it
+    is ``late``, this process makes all calls until :func:`begin`.
     """
 
     def __init__(self, lines: Sequence[Executor], *, late: bool = False) -> None:
@@ -137,7 +157,8 @@ class _Processes(Executor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """The answer, from the process that takes the call."""
-        lines_of = getattr(args[0], "worker_processes", None) if args else None
+        function, place = (fn.function, fn.place) if isinstance(fn, Placed) else (fn, args[0] if args else None)
+        lines_of = getattr(place, "worker_processes", None)
         count = 1 if self.waits else len(self._lines)
         open_to = range(count) if lines_of is None else lines_of(count)
         with self._lock:
@@ -146,7 +167,7 @@ class _Processes(Executor):
         shared = self._shared[line]
         with self._sending:
             packed = args if shared is None else tuple(sent(one, shared) for one in args)
-            answer = self._lines[line].submit(fn, *packed, **kwargs)
+            answer = self._lines[line].submit(function, *packed, **kwargs)
         answer.add_done_callback(lambda _: self._done(line))
         return answer
 

@@ -20,6 +20,7 @@ from cascader.ethosu.search import remote_calls
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.verify.check import check_schedule
+from cascader.search.workers import Placed
 from npu_model.documents import plain, typed
 from npu_model.errors import InputError
 from npu_testbed.ground.answers import FOLDER, Answers, key_of
@@ -120,22 +121,8 @@ def _draft_key(draft: Draft, form: Form, *wanted: object) -> str:
     return key_of([_form(form), plain(draft), *map(repr, wanted)])
 
 
-def _line_key(_turn: remote_calls.Turn, draft: Draft, form: Form, *wanted: object) -> str:
-    """Like :func:`_draft_key`, because no answer depends on the process that takes a call."""
-    return _draft_key(draft, form, *wanted)
-
-
 def _change_key(form: Form, draft: Draft, *wanted: object) -> str:
     return _draft_key(draft, form, *wanted)
-
-
-def _anywhere_key(cycles: int, form: Form, draft: Draft, *wanted: object) -> str:
-    """Like :func:`_change_key`, for a call that names its cycles first."""
-    return _draft_key(draft, form, cycles, *wanted)
-
-
-def _changed_anywhere(given: Any, _cycles: int, form: Form, *_: object) -> Any:
-    return _CHANGED(given, form)
 
 
 class _Kind(Struct, frozen=True):
@@ -162,9 +149,7 @@ _KINDS: dict[object, _Kind] = {
     remote_calls.less_room: _Kind(_change_key, plain, _STARTS),
     remote_calls.issued_later: _Kind(_change_key, plain, _CHANGED),
     remote_calls.change: _Kind(_change_key, plain, _CHANGED),
-    remote_calls.change_anywhere: _Kind(_anywhere_key, plain, _changed_anywhere),
     remote_calls.replay: _Kind(_draft_key, plain, _read(int)),
-    remote_calls.replay_in_line: _Kind(_line_key, plain, _read(int)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
 }
 
@@ -176,13 +161,14 @@ class Resumed(Executor):
         self._executor, self._answers, self._points = executor, answers, points
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """The known answer, or a new one, which is then kept."""
-        kind = _KINDS.get(fn)
+        """The known answer, or a new one, which is then kept. No answer depends on the process that takes a call."""
+        function = fn.function if isinstance(fn, Placed) else fn
+        kind = _KINDS.get(function)
         if kind is None:
             return self._executor.submit(fn, *args, **kwargs)
-        answer = self._ask(fn.__name__, kind, fn, args)
-        if fn in (remote_calls.replay, remote_calls.replay_in_line) and self._points is not None:
-            draft, form, _ = args[-3:]
+        answer = self._ask(function.__name__, kind, fn, args)
+        if function is remote_calls.replay and self._points is not None:
+            draft, form, _ = args
             answer.add_done_callback(partial(_replayed, self._points, draft, form))
         return answer
 

@@ -20,7 +20,7 @@ from cascader.ethosu.search.exhaustive import MOST_PARTS, MOST_SCHEDULES, has_fe
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
 from cascader.ethosu.search.frontier import frontier_of
 from cascader.ethosu.search.limits import EVERYTHING, LimitRequest
-from cascader.ethosu.search.remote_calls import ready
+from cascader.ethosu.search.remote_calls import Anywhere, ready
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import (
     QUICK_EFFORT,
@@ -77,7 +77,7 @@ def of_least_flash(sizes: Sequence[int]) -> int:
 
 
 class _Chooser(Struct, frozen=True):
-    """A choice in progress."""
+    """A choice in progress. ``place`` is the place of changes by replays (None: the processes of the draft's form)."""
 
     explored: SearchSpace
     request: Request
@@ -85,6 +85,7 @@ class _Chooser(Struct, frozen=True):
     best: Best
     executor: Executor
     most: int
+    place: Anywhere | None
 
     def _fitting(self, drafts: Sequence[Draft]) -> list[Draft]:
         return [draft for draft in drafts if self.best.fits(draft)]
@@ -178,6 +179,7 @@ class _Chooser(Struct, frozen=True):
             for one in even:
                 firsts.setdefault(one.cycles, one)
             tried, effort = list(firsts.values()), QUICK_EFFORT
+        effort = replace(effort, place=self.place)
         changed = changed_by_replays(tried, self.best.task.replay, self.executor, self.run.show, effort, self.best.rank)
         for one in changed:
             self.best.take(one)
@@ -308,13 +310,11 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     # A first schedule is for users who wait for one, or for bounds: limits that are proven slower are skipped.
     meanwhile = best.begin if run.bounds or run.seen is not unseen else idle
     explored = _explored(task.within(budget, smallest=smallest), request, run, executor, meanwhile)
-    if begin(executor, explored.forms, ready):
-        for form in explored.forms:
-            form.is_everywhere = True
+    everywhere = begin(executor, explored.forms, ready)
     require_room(budget, explored.floor, ways)
     request = replace(request, budget=explored.useful(budget))
     best.least_cycles = explored.least_cycles(request.budget) if run.bounds else None
-    chooser = _Chooser(explored, request, run, best, executor, most)
+    chooser = _Chooser(explored, request, run, best, executor, most, Anywhere() if everywhere else None)
     drafts = chooser.chosen()
     known = [best.replayed[draft] for draft in drafts if draft in best.replayed]
     missing = [draft for draft in drafts if draft not in best.replayed]

@@ -65,8 +65,6 @@ class Form:
         self.options = options
         self.provenance = provenance
         self._judge: Judge | None = None
-        self.is_everywhere = False
-        """Whether each process has this form with its plans."""
 
     @cached_property
     def cascader(self) -> Cascader:

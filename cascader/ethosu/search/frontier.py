@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.cycle_targets import made_up
 from cascader.ethosu.search.limits import LimitRequest
-from cascader.ethosu.search.remote_calls import FOR_OTHERS, check, check_in_line
+from cascader.ethosu.search.remote_calls import FOR_OTHERS, check
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, started_otherwise, starting_limits, within_reach
 from cascader.ethosu.search.search import SearchResult, new_drafts
 from cascader.ethosu.search.task import Point, Progress, Task, silent
 from cascader.plan.pareto import pareto
-from cascader.search.workers import in_order
+from cascader.search.workers import Placed, in_order
 from npu_model.shapes import round_up
 
 
@@ -169,7 +169,7 @@ class _Checks:
     def ahead(self) -> None:
         """Ask other processes for a few checks that are likely to be needed."""
         for point in islice(self._likely, CHECKED_AHEAD):
-            self._begun[point] = self._executor.submit(check_in_line, FOR_OTHERS, point.draft, point.form)
+            self._begun[point] = self._executor.submit(Placed(check, FOR_OTHERS), point.draft, point.form)
 
     def require(self, points: Iterable[Replayed]) -> None:
         """Wait for the checks of the points that are reported. InputError if one of them breaks a rule of schedules."""

@@ -200,14 +200,12 @@ FOR_OTHERS = Turn(0)
 """The turn of a call that other processes take, if there are any."""
 
 
-def replay_in_line(_turn: Turn, draft: Draft, form: Form, judge: Replay) -> int:
-    """Like :func:`replay`, in a process that its turn in the line decides."""
-    return replay(draft, form, judge)
+class Anywhere(Struct, frozen=True):
+    """The place of a call that any process may take, because all have its form with its plans."""
 
-
-def check_in_line(_turn: Turn, draft: Draft, form: Form) -> None:
-    """Like :func:`check`, in a process that its turn in the line decides."""
-    check(draft, form)
+    def worker_processes(self, processes: int) -> range:
+        """Numbers of the processes that may take it."""
+        return range(processes)
 
 
 class Share(Struct, frozen=True):
@@ -229,8 +227,3 @@ def change(form: Form, draft: Draft, cycles: int, judge: Replay, share: Share) -
     if share.cover is None or share.cover // max(cycles, 1) >= len(alike(draft)):
         made, fewer = with_replayed_blocks(form, draft, cycles, judge, share.blocks, share.before)
     return with_replayed_copies(form, made, fewer, judge, share.copies)
-
-
-def change_anywhere(cycles: int, form: Form, draft: Draft, judge: Replay, share: Share) -> tuple[Draft, int]:
-    """Like :func:`change`, in any process: the form is not the first argument."""
-    return change(form, draft, cycles, judge, share)
