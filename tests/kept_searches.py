@@ -77,8 +77,8 @@ def kept_searches(folder: Path) -> Iterator[None]:
     """Keep the answers of all searches meanwhile in a folder."""
 
     def kept(function: Callable[..., Any]) -> Callable[..., Any]:
-        if isinstance(function, workers.Placed):
-            return workers.Placed(kept(function.function), function.place)
+        if isinstance(function, workers.Directed):
+            return workers.Directed(kept(function.function), function.takers)
         return _Kept(folder, function) if function in KEPT else function
 
     def keeping(submit: Callable[..., Any]) -> Callable[..., Any]:

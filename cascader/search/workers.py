@@ -117,18 +117,18 @@ class _Here(Executor):
         return _Later(partial(fn, *args, **kwargs))
 
 
-class Place(Protocol):
-    """Decides which processes may take a call."""
+class Takers(Protocol):
+    """Those who may take a call."""
 
     def worker_processes(self, processes: int) -> range:
         """Numbers of the processes, of ``processes``, that may take it."""
 
 
-class Placed(Struct, frozen=True):
-    """A function whose calls its ``place`` leads to processes, whatever its first argument is."""
+class Directed(Struct, frozen=True):
+    """A function whose calls go to its ``takers``, whatever its first argument is."""
 
     function: Callable[..., Any]
-    place: Place
+    takers: Takers
 
     def __call__(self, *args: Any) -> Any:
         """The answer of the function."""
@@ -139,7 +139,7 @@ class _Processes(Executor):
     """Processes, each with a line of calls of its own; the first may be this one.
 
     A first argument with ``worker_processes`` (which processes out of how many may take it) leads its call there, where earlier calls have
-    left useful results. The place of a :class:`Placed` function comes before it. If several may take it, and for any other argument, the
+    left useful results. The takers of a :class:`Directed` function come before it. If several may take it, and for any other argument, the
     process with the shortest line takes it. Another process gets each shared argument (:mod:`cascader.search.shared_arguments`) once. If it
     is ``late``, this process makes all calls until :func:`begin`.
     """
@@ -157,8 +157,8 @@ class _Processes(Executor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """The answer, from the process that takes the call."""
-        function, place = (fn.function, fn.place) if isinstance(fn, Placed) else (fn, args[0] if args else None)
-        lines_of = getattr(place, "worker_processes", None)
+        function, takers = (fn.function, fn.takers) if isinstance(fn, Directed) else (fn, args[0] if args else None)
+        lines_of = getattr(takers, "worker_processes", None)
         count = 1 if self.waits else len(self._lines)
         open_to = range(count) if lines_of is None else lines_of(count)
         with self._lock:

@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npu_model.command_stream.families import U55, CommandSet, command_set
-from npu_model.command_stream.registers import FIRST_SET, PAYLOAD_BIT, LongRegister, RegisterFile, ShortRegister
+from npu_model.command_stream.registers import FIRST_SET, MAP_REGISTERS, PAYLOAD_BIT, LongRegister, RegisterFile, ShortRegister
 from npu_model.errors import InputError
 from npu_model.program import Control, ControlKind, FeatureMap, KernelOperation, MapStorage, Operation, Tiles
+
+_BASES = {
+    register.value: (prefix.lower(), number) for prefix, names in MAP_REGISTERS.items() for number, register in enumerate(names.bases)
+}
+"""The operand and the number of the tile whose base a register holds, in all families."""
 
 MAX_STREAM_BYTES = 1 << 24
 """A command stream is shorter than 16 MiB (the hardware's limit; Vela 5.2.0 ``generate_command_stream`` has the same limit)."""
@@ -34,7 +39,7 @@ class _Like:
 
     def set_long(self, register: LongRegister, parameter: int, payload: int) -> None:
         """A register that may hold a base was set."""
-        base = self._commands.bases.get(register)
+        base = _BASES.get(register)
         if base is None:
             self._last = None
         elif self._last is not None:

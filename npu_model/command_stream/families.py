@@ -31,14 +31,13 @@ _WAITS: Mapping[str, type[DmaWait | KernelWait]] = {"DMA_WAIT": DmaWait, "KERNEL
 class CommandSet(Struct, frozen=True):
     """One layout: the commands of one and two words by their codes, and the functions from registers to operations and back.
 
-    ``kernels`` are the codes of the kernel operations, ``bases`` the operand and the number of the tile whose base a register holds;
-    ``unread`` names the codes of two-word commands of the hardware that are not read here.
+    ``kernels`` are the codes of the kernel operations; ``unread`` names the codes of two-word commands of the hardware that are not read
+    here.
     """
 
     shorts: Mapping[int, ShortRegister]
     longs: Mapping[int, LongRegister]
     kernels: frozenset[int]
-    bases: Mapping[int, tuple[str, int]]
     decode_kernel: Callable[[RegisterFile, ShortRegister, int], KernelOperation]
     decode_transfer: Callable[[RegisterFile], DmaOperation]
     set_kernel: Callable[[RegisterWriter, KernelOperation], tuple[ShortRegister, int]]
@@ -67,18 +66,12 @@ class CommandSet(Struct, frozen=True):
         return next(command for command in self.shorts.values() if command.name == name), operation.outstanding
 
 
-def _bases(longs: type[LongRegister]) -> dict[int, tuple[str, int]]:
-    maps = ("ifm", "IFM"), ("ifm2", "IFM2"), ("ofm", "OFM")
-    return {longs[f"{prefix}_BASE{number}"].value: (field, number) for field, prefix in maps for number in range(4)}
-
-
 def _shared(layout: Any, unread: Mapping[int, str]) -> CommandSet:
     """The layout of a package with the parts that all families share."""
     return CommandSet(
-        shorts={register.value: register for register in layout.Short},
-        longs={register.value: register for register in layout.Long},
+        shorts={register.value: register for register in layout.SHORTS},
+        longs={register.value: register for register in layout.LONGS},
         kernels=frozenset(layout.KERNELS),
-        bases=_bases(layout.Long),
         decode_kernel=layout.decode_kernel,
         decode_transfer=layout.decode_transfer,
         set_kernel=layout.set_kernel,

@@ -13,15 +13,15 @@ from npu_model.errors import InputError
 
 
 class ShortRegister(IntEnum):
-    """Commands of one word, of any family; a family's own enumeration names them."""
+    """Commands of one word, of any family: :class:`Cmd0`, or an enumeration of what only one family has."""
 
 
 class LongRegister(IntEnum):
-    """Commands of two words, of any family; a family's own enumeration names them."""
+    """Commands of two words, of any family: :class:`Cmd1`, or an enumeration of what only one family has."""
 
 
 class Cmd0(ShortRegister):
-    """Commands of one word; the parameter is in bits 16-31."""
+    """Commands of one word of the U55 and the U65; the parameter is in bits 16-31. Others have most of them."""
 
     STOP = 0x000
     IRQ = 0x001
@@ -86,7 +86,7 @@ class Cmd0(ShortRegister):
 
 
 class Cmd1(LongRegister):
-    """Commands of two words; the payload is the second, the parameter extends it."""
+    """Commands of two words of the U55 and the U65; the payload is the second, the parameter extends it. Others have most of them."""
 
     IFM_BASE0 = 0x000
     IFM_BASE1 = 0x001
@@ -137,28 +137,28 @@ PAYLOAD_BIT = 1 << 14
 class MapRegisters(Struct, frozen=True):
     """The registers of one feature map; the bases in order, strides from row to row, column to column and brick to brick."""
 
-    region: ShortRegister
-    precision: ShortRegister
-    zero_point: ShortRegister
-    height0: ShortRegister
-    height1: ShortRegister
-    width0: ShortRegister
-    bases: tuple[LongRegister, LongRegister, LongRegister, LongRegister]
-    strides: tuple[LongRegister, LongRegister, LongRegister]
+    region: Cmd0
+    precision: Cmd0
+    zero_point: Cmd0
+    height0: Cmd0
+    height1: Cmd0
+    width0: Cmd0
+    bases: tuple[Cmd1, Cmd1, Cmd1, Cmd1]
+    strides: tuple[Cmd1, Cmd1, Cmd1]
 
     @classmethod
-    def of(cls, prefix: str, shorts: type[ShortRegister] = Cmd0, longs: type[LongRegister] = Cmd1) -> MapRegisters:
-        """The registers of IFM, IFM2 or OFM, by the names of a family."""
-        first, second, third, fourth = (longs[f"{prefix}_BASE{index}"] for index in range(4))
+    def of(cls, prefix: str) -> MapRegisters:
+        """The registers of IFM, IFM2 or OFM."""
+        first, second, third, fourth = (Cmd1[f"{prefix}_BASE{index}"] for index in range(4))
         return cls(
-            region=shorts[f"{prefix}_REGION"],
-            precision=shorts[f"{prefix}_PRECISION"],
-            zero_point=shorts[f"{prefix}_ZERO_POINT"],
-            height0=shorts[f"{prefix}_HEIGHT0_M1"],
-            height1=shorts[f"{prefix}_HEIGHT1_M1"],
-            width0=shorts[f"{prefix}_WIDTH0_M1"],
+            region=Cmd0[f"{prefix}_REGION"],
+            precision=Cmd0[f"{prefix}_PRECISION"],
+            zero_point=Cmd0[f"{prefix}_ZERO_POINT"],
+            height0=Cmd0[f"{prefix}_HEIGHT0_M1"],
+            height1=Cmd0[f"{prefix}_HEIGHT1_M1"],
+            width0=Cmd0[f"{prefix}_WIDTH0_M1"],
             bases=(first, second, third, fourth),
-            strides=(longs[f"{prefix}_STRIDE_Y"], longs[f"{prefix}_STRIDE_X"], longs[f"{prefix}_STRIDE_C"]),
+            strides=(Cmd1[f"{prefix}_STRIDE_Y"], Cmd1[f"{prefix}_STRIDE_X"], Cmd1[f"{prefix}_STRIDE_C"]),
         )
 
 

@@ -20,7 +20,7 @@ from cascader.ethosu.search import remote_calls
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.verify.check import check_schedule
-from cascader.search.workers import Placed
+from cascader.search.workers import Directed
 from npu_model.documents import plain, typed
 from npu_model.errors import InputError
 from npu_testbed.ground.answers import FOLDER, Answers, key_of
@@ -162,7 +162,7 @@ class Resumed(Executor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """The known answer, or a new one, which is then kept. No answer depends on the process that takes a call."""
-        function = fn.function if isinstance(fn, Placed) else fn
+        function = fn.function if isinstance(fn, Directed) else fn
         kind = _KINDS.get(function)
         if kind is None:
             return self._executor.submit(fn, *args, **kwargs)

@@ -112,7 +112,7 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
 def test_the_answer_of_every_call_is_kept() -> None:
     search = cascader.ethosu.search
     modules = (search.search, search.replays, search.cycle_targets, npu_testbed.comparisons.vela_points)
-    handed = {name for module in modules for name in re.findall(r"\.submit\((?:Placed\()?(\w+)", inspect.getsource(module))}
+    handed = {name for module in modules for name in re.findall(r"\.submit\((?:Directed\()?(\w+)", inspect.getsource(module))}
     kept = {kind.__name__ for kind in npu_testbed.searches.resume._KINDS}
     # The forms of a network are made anew in each run: what is kept is known by them.
     assert handed == kept | {"rewritten"}

@@ -77,7 +77,7 @@ def of_least_flash(sizes: Sequence[int]) -> int:
 
 
 class _Chooser(Struct, frozen=True):
-    """A choice in progress. ``place`` is the place of changes by replays (None: the processes of the draft's form)."""
+    """A choice in progress. ``takers`` make changes by replays (None: the processes of the draft's form)."""
 
     explored: SearchSpace
     request: Request
@@ -85,7 +85,7 @@ class _Chooser(Struct, frozen=True):
     best: Best
     executor: Executor
     most: int
-    place: Anywhere | None
+    takers: Anywhere | None
 
     def _fitting(self, drafts: Sequence[Draft]) -> list[Draft]:
         return [draft for draft in drafts if self.best.fits(draft)]
@@ -179,7 +179,7 @@ class _Chooser(Struct, frozen=True):
             for one in even:
                 firsts.setdefault(one.cycles, one)
             tried, effort = list(firsts.values()), QUICK_EFFORT
-        effort = replace(effort, place=self.place)
+        effort = replace(effort, takers=self.takers)
         changed = changed_by_replays(tried, self.best.task.replay, self.executor, self.run.show, effort, self.best.rank)
         for one in changed:
             self.best.take(one)

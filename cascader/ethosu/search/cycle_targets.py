@@ -22,7 +22,7 @@ from cascader.ethosu.search.remote_calls import Turn, replay
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.task import Progress, Replay, idle, silent
 from cascader.plan.pareto import pareto
-from cascader.search.workers import Placed, drawn_ahead
+from cascader.search.workers import Directed, drawn_ahead
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 
@@ -86,7 +86,7 @@ class _Search(Struct, frozen=True):
         return None if found is None else Replayed(self.form, *found)
 
     def _replayed(self, draft: Draft) -> Future[int]:
-        return self.executor.submit(Placed(replay, Turn(next(self.line))), draft, self.form, self.judge)
+        return self.executor.submit(Directed(replay, Turn(next(self.line))), draft, self.form, self.judge)
 
     def _cycles_once(self, drafts: Iterable[Draft]) -> Iterator[int]:
         """The replayed cycles of drafts in their order. Drafts may recur, also for other groups; each is replayed once."""

@@ -20,7 +20,7 @@ from cascader.ethosu.search.replays import REACH, changed_by_replays, promising,
 from cascader.ethosu.search.search import SearchResult, new_drafts
 from cascader.ethosu.search.task import Point, Progress, Task, silent
 from cascader.plan.pareto import pareto
-from cascader.search.workers import Placed, in_order
+from cascader.search.workers import Directed, in_order
 from npu_model.shapes import round_up
 
 
@@ -169,7 +169,7 @@ class _Checks:
     def ahead(self) -> None:
         """Ask other processes for a few checks that are likely to be needed."""
         for point in islice(self._likely, CHECKED_AHEAD):
-            self._begun[point] = self._executor.submit(Placed(check, FOR_OTHERS), point.draft, point.form)
+            self._begun[point] = self._executor.submit(Directed(check, FOR_OTHERS), point.draft, point.form)
 
     def require(self, points: Iterable[Replayed]) -> None:
         """Wait for the checks of the points that are reported. InputError if one of them breaks a rule of schedules."""

@@ -201,7 +201,7 @@ FOR_OTHERS = Turn(0)
 
 
 class Anywhere(Struct, frozen=True):
-    """The place of a call that any process may take, because all have its form with its plans."""
+    """The takers of a call that any process may take, because all have its form with its plans."""
 
     def worker_processes(self, processes: int) -> range:
         """Numbers of the processes that may take it."""

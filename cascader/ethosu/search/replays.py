@@ -26,7 +26,7 @@ from cascader.ethosu.search.remote_calls import (
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.search import SearchSpace, answers
 from cascader.ethosu.search.task import Progress, Replay, ignored, silent
-from cascader.search.workers import Place, Placed
+from cascader.search.workers import Directed, Takers
 
 GAIN = 0.002
 """Share of its cycles that a schedule must be expected to save, next to all schedules with no more memory, to be replayed in any case."""
@@ -226,15 +226,15 @@ class Effort(Struct, frozen=True):
     """Effort of changes by replays: the most cycles for the replays of a draft's blocks, and the number of drafts that get this effort.
 
     Copies get half of it. With ``turns`` the drafts compete: each gets its part of the effort, then the faster half of them gets another
-    part, and so on. Two drafts are left at the end, for which at most ``more`` turns follow while they gain. The changes are made in their
-    ``place`` (None: the processes of the draft's form).
+    part, and so on. Two drafts are left at the end, for which at most ``more`` turns follow while they gain. The ``takers``
+    make the changes (None: the processes of the draft's form).
     """
 
     cycles: int
     drafts: int
     turns: int = 1
     more: int = 0
-    place: Place | None = None
+    takers: Takers | None = None
 
     def affordable(self, found: Sequence[Replayed]) -> Sequence[Replayed]:
         """The first drafts that together take that effort if each takes its usual number of replays; at least one."""
@@ -304,7 +304,7 @@ def changed_by_replays(
     turn = _Turn(effort, left, left[0])
 
     def sent(one: Replayed) -> Future[tuple[Draft, int]]:
-        return executor.submit(Placed(change, effort.place or one.form), one.form, one.draft, one.cycles, judge, turn.share(one))
+        return executor.submit(Directed(change, effort.takers or one.form), one.form, one.draft, one.cycles, judge, turn.share(one))
 
     while turn.goes_on:
         asked = list(map(sent, turn.left))

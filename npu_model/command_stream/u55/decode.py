@@ -6,9 +6,10 @@ description, so that stale values never show.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1, MapRegisters, RegisterFile
+from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1, RegisterFile
+from npu_model.command_stream.windows import block_shape, ofm_shape, read_bounds, read_tiles, read_window
 from npu_model.errors import InputError
 from npu_model.program import (
     AccumulatorFormat,
@@ -21,20 +22,14 @@ from npu_model.program import (
     DmaOperation,
     ElementwiseKind,
     FeatureMap,
-    Kernel,
     KernelOperation,
     Layout,
     OperationKind,
-    Padding,
     PoolKind,
     Rounding,
     Scale,
     ScaledOperand,
     Shram,
-    Strides,
-    Tiles,
-    Upscale,
-    ifm_extent,
 )
 from npu_model.program.coded import member
 from npu_model.shapes import Shape3D
@@ -56,9 +51,6 @@ FIRST_LUT = 16
 
 _LAST_LUT = 23
 
-_OFM_EXTENTS = Cmd0.OFM_HEIGHT_M1, Cmd0.OFM_WIDTH_M1, Cmd0.OFM_DEPTH_M1
-_BLOCK_EXTENTS = Cmd0.OFM_BLK_HEIGHT_M1, Cmd0.OFM_BLK_WIDTH_M1, Cmd0.OFM_BLK_DEPTH_M1
-_PADS = Cmd0.IFM_PAD_TOP, Cmd0.IFM_PAD_LEFT, Cmd0.IFM_PAD_BOTTOM, Cmd0.IFM_PAD_RIGHT
 _RANGES = {
     what: (Cmd0[f"{what}_REGION"], [(Cmd1[f"{what}{core}_BASE"], Cmd1[f"{what}{core}_LENGTH"]) for core in ("", "1")])
     for what in ("WEIGHT", "SCALE")
@@ -80,50 +72,27 @@ def _data_type(log2_bytes: int, signed: int) -> DataType:
     return DataType(8 << log2_bytes, bool(signed))
 
 
-def _tiles(registers: RegisterFile, names: MapRegisters) -> Tiles:
-    first, second, third, fourth = names.bases
-    return Tiles(
-        height0=registers.short(names.height0) + 1,
-        height1=registers.short(names.height1) + 1,
-        width0=registers.short(names.width0) + 1,
-        bases=(registers.address(first), registers.address(second, 0), registers.address(third, 0), registers.address(fourth, 0)),
-    )
-
-
 def _feature_map(registers: RegisterFile, prefix: str, shape: Shape3D) -> FeatureMap:
     """Feature map IFM, IFM2 or OFM by ``prefix``. The caller gives the shape, because no register holds IFM height and width."""
     names = MAP_REGISTERS[prefix]
     precision = registers.short(names.precision)
     log2_bytes = precision >> (1 if prefix == "OFM" else 2) & 3
-    strides = Strides(*[registers.stride(name) for name in names.strides])
+    tiles, strides = read_tiles(registers, names)
     return FeatureMap(
         region=registers.short(names.region) & 7,
         shape=shape,
         dtype=_data_type(log2_bytes, precision & 1),
         layout=Layout.NHCWB16 if precision >> 6 & 1 else Layout.NHWC,
-        tiles=_tiles(registers, names),
+        tiles=tiles,
         strides=strides,
         zero_point=registers.signed(names.zero_point, 0),
-    )
-
-
-def _kernel(registers: RegisterFile) -> Kernel:
-    word = registers.short(Cmd0.KERNEL_STRIDE)
-    dilation_x, dilation_y = 1 + (word >> 3 & 1), 1 + (word >> 4 & 1)
-    return Kernel(
-        height=registers.short(Cmd0.KERNEL_HEIGHT_M1) // dilation_y + 1,
-        width=registers.short(Cmd0.KERNEL_WIDTH_M1) // dilation_x + 1,
-        stride_y=1 + (word >> 1 & 1) + 2 * (word >> 9 & 7),
-        stride_x=1 + (word & 1) + 2 * (word >> 6 & 7),
-        dilation_y=dilation_y,
-        dilation_x=dilation_x,
     )
 
 
 def _activation(registers: RegisterFile, ofm_type: DataType) -> Activation:
     word = registers.short(Cmd0.ACTIVATION)
     function = word & 31
-    read = registers.short if ofm_type == DataType(16, signed=False) else registers.signed
+    minimum, maximum = read_bounds(registers, ofm_type)
     if function in (0, 3, 4):
         kind, lut = {0: ActivationKind.NONE, 3: ActivationKind.TANH, 4: ActivationKind.SIGMOID}[function], 0
     elif FIRST_LUT <= function <= _LAST_LUT:
@@ -134,8 +103,8 @@ def _activation(registers: RegisterFile, ofm_type: DataType) -> Activation:
         )
     return Activation(
         kind=kind,
-        minimum=read(Cmd0.ACTIVATION_MIN),
-        maximum=read(Cmd0.ACTIVATION_MAX),
+        minimum=minimum,
+        maximum=maximum,
         lut=lut,
         clip=member(ClipRange, word >> 12 & 7, "Clip range"),
     )
@@ -183,23 +152,10 @@ def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: FeatureMap
     return fields
 
 
-def _windowed(registers: RegisterFile, kind: OperationKind, ofm: FeatureMap) -> dict[str, object]:
+def _windowed(registers: RegisterFile, kind: OperationKind, ofm: FeatureMap) -> dict[str, Any]:
     """The fields of convolutions and pooling: the window, the IFM that it implies, weights and scales."""
-    kernel = _kernel(registers)
-    upscale = member(Upscale, registers.short(Cmd0.IFM_UPSCALE, 0) & 3, "Upscale mode")
-    padding = Padding(*[registers.short(register) for register in _PADS])
-    height = ifm_extent(ofm.shape.height, kernel.stride_y, kernel.dilated_height, padding.top, padding.bottom, upscale)
-    width = ifm_extent(ofm.shape.width, kernel.stride_x, kernel.dilated_width, padding.left, padding.right, upscale)
-    if height < 1 or width < 1:
-        raise InputError(f"An operation reads an IFM of {height} x {width} elements: at least 1 x 1 is needed; the file is damaged.")
-    shape = Shape3D(height, width, registers.short(Cmd0.IFM_DEPTH_M1) + 1)
-    fields: dict[str, object] = {
-        "ifm": _feature_map(registers, "IFM", shape),
-        "kernel": kernel,
-        "padding": padding,
-        "upscale": upscale,
-        "decompose": bool(registers.short(Cmd0.KERNEL_STRIDE) >> 5 & 1),
-    }
+    shape, fields = read_window(registers, ofm.shape, weighted=kind is not OperationKind.POOL)
+    fields["ifm"] = _feature_map(registers, "IFM", shape)
     if kind is OperationKind.POOL:
         fields["ofm_scale"] = _scale(registers, Cmd1.OFM_SCALE)
         return fields
@@ -208,7 +164,6 @@ def _windowed(registers: RegisterFile, kind: OperationKind, ofm: FeatureMap) -> 
     fields |= {
         "weights": _ranges(registers, "WEIGHT", cores),
         "scales": _ranges(registers, "SCALE", cores),
-        "part_kernel": bool(registers.short(Cmd0.KERNEL_STRIDE) >> 2 & 1),
         "parallel_mode": parallel_mode,
     }
     if registers.short(Cmd0.OFM_PRECISION) >> 8 & 1:
@@ -221,11 +176,9 @@ def decode_kernel(registers: RegisterFile, command: Cmd0, parameter: int) -> Ker
     kind = KINDS[command]
     pool = _function(_POOLS, parameter, "Pooling function") if kind is OperationKind.POOL else None
     elementwise = _function(_ELEMENTWISE, parameter, "Elementwise function") if kind is OperationKind.ELEMENTWISE else None
-    ofm_shape = Shape3D(*[registers.short(register) + 1 for register in _OFM_EXTENTS])
-    ofm = _feature_map(registers, "OFM", ofm_shape)
+    ofm = _feature_map(registers, "OFM", ofm_shape(registers))
     fields = _elementwise(registers, elementwise, ofm) if elementwise else _windowed(registers, kind, ofm)
     precision = registers.short(Cmd0.OFM_PRECISION)
-    block = Shape3D(*[registers.short(register) + 1 for register in _BLOCK_EXTENTS])
     shram = Shram(
         ib_end=registers.short(Cmd0.IFM_IB_END),
         ab_start=registers.short(Cmd0.AB_START),
@@ -236,14 +189,14 @@ def decode_kernel(registers: RegisterFile, command: Cmd0, parameter: int) -> Ker
         pool=pool,
         elementwise=elementwise,
         ofm=ofm,
-        block=block,
+        block=block_shape(registers),
         shram=shram,
         activation=_activation(registers, ofm.dtype),
         accumulator=member(AccumulatorFormat, registers.short(Cmd0.ACC_FORMAT), "Accumulator format"),
         rounding=member(Rounding, precision >> 14 & 3, "Rounding mode"),
         global_scale=bool(precision >> 8 & 1),
         blockdep=registers.short(Cmd0.BLOCKDEP),
-        **fields,  # type: ignore[arg-type]  # the two helpers return the remaining fields by name
+        **fields,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1
 from npu_model.command_stream.u55.decode import FIRST_LUT
+from npu_model.command_stream.windows import set_block, set_bounds, set_strides, set_tiles, set_window
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.errors import InputError
 from npu_model.program import (
@@ -18,7 +19,6 @@ from npu_model.program import (
     DmaOperation,
     ElementwiseKind,
     FeatureMap,
-    Kernel,
     KernelOperation,
     Layout,
     OperationKind,
@@ -52,18 +52,13 @@ def _feature_map(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
     """All registers of IFM, IFM2 or OFM except the precision, which also has fields of the operation."""
     names = MAP_REGISTERS[prefix]
     writer.short(names.region, fm.region)
-    for register, base in zip(names.bases, fm.tiles.bases, strict=True):
-        writer.address(register, base)
-    writer.minus_one(names.height0, fm.tiles.height0)
-    writer.minus_one(names.height1, fm.tiles.height1)
-    writer.minus_one(names.width0, fm.tiles.width0)
+    set_tiles(writer, names, fm.tiles)
     if prefix == "OFM":
         writer.minus_one(Cmd0.OFM_HEIGHT_M1, fm.shape.height)
         writer.minus_one(Cmd0.OFM_WIDTH_M1, fm.shape.width)
     if prefix != "IFM2":
         writer.minus_one(Cmd0.OFM_DEPTH_M1 if prefix == "OFM" else Cmd0.IFM_DEPTH_M1, fm.shape.depth)
-    for register, stride in zip(names.strides, (fm.strides.y, fm.strides.x, fm.strides.c), strict=True):
-        writer.stride(register, stride)
+    set_strides(writer, names, fm)
     writer.signed(names.zero_point, fm.zero_point)
 
 
@@ -82,25 +77,6 @@ def _ofm(writer: RegisterWriter, op: KernelOperation) -> None:
     _feature_map(writer, "OFM", op.ofm)
     precision = int(op.ofm.dtype.signed) | _log2_bytes(writer, op.ofm.dtype) << 1 | (op.ofm.layout is Layout.NHCWB16) << 6
     writer.short(Cmd0.OFM_PRECISION, precision | op.global_scale << 8 | op.rounding.code << 14)
-
-
-def _window(writer: RegisterWriter, op: KernelOperation) -> None:
-    """Padding and kernel. The low bit of a stride minus one is separate from its high bit."""
-    kernel: Kernel = op.kernel
-    padding = op.padding
-    writer.short(Cmd0.IFM_PAD_TOP, padding.top)
-    writer.short(Cmd0.IFM_PAD_LEFT, padding.left)
-    writer.short(Cmd0.IFM_PAD_BOTTOM, padding.bottom)
-    writer.short(Cmd0.IFM_PAD_RIGHT, padding.right)
-    writer.check("vertical dilation", kernel.dilation_y, 1, 2)
-    writer.check("horizontal dilation", kernel.dilation_x, 1, 2)
-    writer.check("vertical stride", kernel.stride_y, 1, 4)
-    writer.check("horizontal stride", kernel.stride_x, 1, 4)
-    writer.minus_one(Cmd0.KERNEL_HEIGHT_M1, kernel.dilated_height)
-    writer.minus_one(Cmd0.KERNEL_WIDTH_M1, kernel.dilated_width)
-    y, x = kernel.stride_y - 1, kernel.stride_x - 1
-    word = x & 1 | (y & 1) << 1 | (x >> 1) << 6 | (y >> 1) << 9 | (kernel.dilation_x - 1) << 3 | (kernel.dilation_y - 1) << 4
-    writer.short(Cmd0.KERNEL_STRIDE, word | op.part_kernel << 2 | op.decompose << 5)
 
 
 def _ranges(writer: RegisterWriter, what: str, ranges: tuple[ByteRange, ...], cores: int) -> None:
@@ -138,15 +114,11 @@ def _activation(writer: RegisterWriter, activation: Activation, ofm_type: DataTy
     else:
         function = _FUNCTIONS[activation.kind]
     writer.short(Cmd0.ACTIVATION, function | activation.clip.code << 12)
-    write = writer.short if ofm_type == DataType(16, signed=False) else writer.signed
-    write(Cmd0.ACTIVATION_MIN, activation.minimum)
-    write(Cmd0.ACTIVATION_MAX, activation.maximum)
+    set_bounds(writer, activation, ofm_type)
 
 
 def _block_and_shram(writer: RegisterWriter, op: KernelOperation) -> None:
-    writer.minus_one(Cmd0.OFM_BLK_HEIGHT_M1, op.block.height)
-    writer.minus_one(Cmd0.OFM_BLK_WIDTH_M1, op.block.width)
-    writer.minus_one(Cmd0.OFM_BLK_DEPTH_M1, op.block.depth)
+    set_block(writer, op.block)
     writer.short(Cmd0.IFM_IB_END, op.shram.ib_end)
     writer.short(Cmd0.AB_START, op.shram.ab_start)
     # A scalar has no buffer: its 0 is written only over an earlier value.
@@ -194,7 +166,7 @@ def set_kernel(writer: RegisterWriter, op: KernelOperation) -> tuple[Cmd0, int]:
         raise InputError(f"{writer.where} does not say which function it computes: give its {op.kind.value.lower()} field.")
     _ifm(writer, op)
     if op.kind is not OperationKind.ELEMENTWISE:
-        _window(writer, op)
+        set_window(writer, op)
     _ofm(writer, op)
     if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
         set_weights(writer, op)

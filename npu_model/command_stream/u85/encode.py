@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from npu_model.command_stream.registers import LongRegister, ShortRegister
+from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1, LongRegister, ShortRegister
 from npu_model.command_stream.u85.decode import ACCUMULATORS, KINDS, LAYOUTS, ROUNDINGS, UBLOCKS
-from npu_model.command_stream.u85.layout import MAPS, RESIZE_OFFSET_BITS, STREAMS, Long, Short, field_bits
+from npu_model.command_stream.u85.layout import RESIZE_OFFSET_BITS, STREAMS, Long, Short, field_bits
+from npu_model.command_stream.windows import packed, set_block, set_bounds, set_strides, set_tiles, set_window
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.errors import InputError
 from npu_model.program import (
     ClipRange,
-    DataType,
     DmaOperation,
     FeatureMap,
     KernelOperation,
@@ -24,22 +24,12 @@ _LOG2_BYTES = {8: 0, 16: 1, 32: 2, 64: 3}
 _COMMANDS = {kind: command for command, kind in KINDS.items()}
 
 
-def _packed(writer: RegisterWriter, register: ShortRegister | LongRegister, values: dict[str, int]) -> int:
-    """A register's value from its fields; a missing field is zero."""
-    value, known = 0, field_bits(register)
-    for name, number in values.items():
-        low, bits = known[name]
-        writer.check(f"{register.name} {name}", number, 0, (1 << bits) - 1)
-        value |= number << low
-    return value
+def _short(writer: RegisterWriter, register: ShortRegister, **values: int) -> None:
+    writer.short(register, packed(writer, register, field_bits(register), values))
 
 
-def _short(writer: RegisterWriter, register: Short, **values: int) -> None:
-    writer.short(register, _packed(writer, register, values))
-
-
-def _long(writer: RegisterWriter, register: Long, **values: int) -> None:
-    value = _packed(writer, register, values)
+def _long(writer: RegisterWriter, register: LongRegister, **values: int) -> None:
+    value = packed(writer, register, field_bits(register), values)
     writer.long(register, value & 0xFFFF, value >> 16)
 
 
@@ -59,63 +49,27 @@ def _type(writer: RegisterWriter, fm: FeatureMap) -> dict[str, int]:
 
 def _feature_map(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
     """Region, addresses, extents and zero point of a map; a map without an address has no region."""
-    names = MAPS[prefix]
+    names = MAP_REGISTERS[prefix]
     if fm.storage is not MapStorage.NONE:
         writer.short(names.region, fm.region)
     if fm.storage is MapStorage.TILES:
-        for base, address in zip(names.bases, fm.tiles.bases, strict=True):
-            writer.address(base, address)
-        for register, extent in zip(
-            (names.height0, names.height1, names.width0), (fm.tiles.height0, fm.tiles.height1, fm.tiles.width0), strict=True
-        ):
-            writer.minus_one(register, extent)
-        for step, stride in zip(names.strides, (fm.strides.y, fm.strides.x, fm.strides.c), strict=True):
-            writer.stride(step, stride)
+        set_tiles(writer, names, fm.tiles)
+        set_strides(writer, names, fm)
     writer.signed(names.zero_point, fm.zero_point)
 
 
 def _input(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
     _feature_map(writer, prefix, fm)
-    _short(writer, Short[f"{prefix}_PRECISION"], **_type(writer, fm))
+    _short(writer, MAP_REGISTERS[prefix].precision, **_type(writer, fm))
 
 
 def _ofm(writer: RegisterWriter, op: KernelOperation) -> None:
     _feature_map(writer, "OFM", op.ofm)
     extents = op.ofm.shape.height, op.ofm.shape.width, op.ofm.shape.depth
     for axis, extent in zip(("HEIGHT", "WIDTH", "DEPTH"), extents, strict=True):
-        writer.minus_one(Short[f"OFM_{axis}_M1"], extent)
+        writer.minus_one(Cmd0[f"OFM_{axis}_M1"], extent)
     modes = {"reverse": op.modes.reverse.code, "transpose": op.modes.transpose.code}
-    _short(writer, Short.OFM_PRECISION, **_type(writer, op.ofm), **modes, global_scale=int(op.global_scale))
-
-
-def _window(writer: RegisterWriter, op: KernelOperation) -> None:
-    kernel, padding = op.kernel, op.padding
-    sides = {"TOP": padding.top, "LEFT": padding.left, "BOTTOM": padding.bottom, "RIGHT": padding.right}
-    for side, extent in sides.items():
-        writer.short(Short[f"IFM_PAD_{side}"], extent)
-    for what, value, most in (
-        ("dilation", kernel.dilation_y, 2),
-        ("dilation", kernel.dilation_x, 2),
-        ("stride", kernel.stride_y, 4),
-        ("stride", kernel.stride_x, 4),
-    ):
-        writer.check(what, value, 1, most)
-    writer.minus_one(Short.KERNEL_HEIGHT_M1, kernel.dilated_height)
-    writer.minus_one(Short.KERNEL_WIDTH_M1, kernel.dilated_width)
-    y, x = kernel.stride_y - 1, kernel.stride_x - 1
-    _short(
-        writer,
-        Short.KERNEL_STRIDE,
-        x=x & 1,
-        y=y & 1,
-        x_high=x >> 1,
-        y_high=y >> 1,
-        dilation_x=kernel.dilation_x - 1,
-        dilation_y=kernel.dilation_y - 1,
-        part_kernel=int(op.part_kernel),
-        decompose=int(op.decompose),
-    )
-    writer.minus_one(Short.IFM_DEPTH_M1, op.ifm.shape.depth)
+    _short(writer, Cmd0.OFM_PRECISION, **_type(writer, op.ofm), **modes, global_scale=int(op.global_scale))
 
 
 def _streams(writer: RegisterWriter, op: KernelOperation) -> None:
@@ -124,7 +78,7 @@ def _streams(writer: RegisterWriter, op: KernelOperation) -> None:
         if len(op.weights) > len(STREAMS):
             raise InputError(f"{writer.where} has {len(op.weights)} weight streams: {len(STREAMS)} is the most.")
         _short(writer, Short.WEIGHT_FORMAT, fast=int(op.modes.fast_weights), sparse=int(op.modes.sparse_weights))
-        writer.short(Short.WEIGHT_REGION, op.weights[0].region)
+        writer.short(Cmd0.WEIGHT_REGION, op.weights[0].region)
         for number, (base, length) in enumerate(STREAMS):
             stream = op.weights[number] if number < len(op.weights) else None
             if stream is not None and stream.length:
@@ -132,41 +86,39 @@ def _streams(writer: RegisterWriter, op: KernelOperation) -> None:
             if stream is not None or writer.holds(length):
                 writer.length(length, stream.length if stream is not None else 0)
     for table in op.scales:
-        writer.short(Short.SCALE_REGION, table.region)
-        writer.address(Long.SCALE_BASE, table.start)
-        writer.length(Long.SCALE_LENGTH, table.length)
+        writer.short(Cmd0.SCALE_REGION, table.region)
+        writer.address(Cmd1.SCALE_BASE, table.start)
+        writer.length(Cmd1.SCALE_LENGTH, table.length)
 
 
 def _activation(writer: RegisterWriter, op: KernelOperation) -> None:
     activation = op.activation
     clip = _code(writer, (ClipRange.OFM, ClipRange.NONE), activation.clip, "clip range")
-    _short(writer, Short.ACTIVATION, function=activation.table.code, table=activation.lut, no_clip=clip)
-    write = writer.short if op.ofm.dtype == DataType(16, signed=False) else writer.signed
-    write(Short.ACTIVATION_MIN, activation.minimum)
-    write(Short.ACTIVATION_MAX, activation.maximum)
+    _short(writer, Cmd0.ACTIVATION, function=activation.table.code, table=activation.lut, no_clip=clip)
+    set_bounds(writer, activation, op.ofm.dtype)
 
 
-def _operand_scale(writer: RegisterWriter, register: Long, scale: Scale) -> None:
+def _operand_scale(writer: RegisterWriter, register: LongRegister, scale: Scale) -> None:
     _long(writer, register, scale=scale.scale, shift=scale.shift, double_round=scale.double_round, natural=int(scale.is_natural))
 
 
-def _broadcast(writer: RegisterWriter, prefix: str, fm: FeatureMap, axes: tuple[bool, bool, bool]) -> None:
+def _broadcast(writer: RegisterWriter, register: ShortRegister, fm: FeatureMap, axes: tuple[bool, bool, bool]) -> None:
     if fm.storage is MapStorage.NONE:
-        _short(writer, Short[f"{prefix}_BROADCAST"], scalar=1)
+        _short(writer, register, scalar=1)
     else:
-        _short(writer, Short[f"{prefix}_BROADCAST"], height=int(axes[0]), width=int(axes[1]), depth=int(axes[2]))
+        _short(writer, register, height=int(axes[0]), width=int(axes[1]), depth=int(axes[2]))
 
 
 def _elementwise(writer: RegisterWriter, op: KernelOperation) -> None:
     """Scales of the operands, broadcasting and the scalar."""
-    writer.minus_one(Short.IFM_DEPTH_M1, op.ifm.shape.depth)
+    writer.minus_one(Cmd0.IFM_DEPTH_M1, op.ifm.shape.depth)
     _operand_scale(writer, Long.IFM_SCALE, op.opa_scale)
     if op.is_binary or op.opb_scale != Scale(0, 0):
         _operand_scale(writer, Long.IFM2_SCALE, op.opb_scale)
-    _broadcast(writer, "IFM", op.ifm, op.modes.ifm_broadcast)
+    _broadcast(writer, Short.IFM_BROADCAST, op.ifm, op.modes.ifm_broadcast)
     if op.ifm2 is not None:
         axes: Broadcast = op.broadcast
-        _broadcast(writer, "IFM2", op.ifm2, (axes.height, axes.width, axes.depth))
+        _broadcast(writer, Cmd0.IFM2_BROADCAST, op.ifm2, (axes.height, axes.width, axes.depth))
     if op.scalar is not None:
         writer.check("scalar", op.scalar, -(1 << 31), (1 << 31) - 1)
         writer.long(Long.OP_SCALAR, 0, op.scalar & 0xFFFFFFFF)
@@ -193,23 +145,23 @@ def _resize(writer: RegisterWriter, op: KernelOperation) -> int:
     _axis(writer, "Y", op.modes.resize.y)
     _axis(writer, "X", op.modes.resize.x)
     extents = (
-        (Short.KERNEL_HEIGHT_M1, op.ifm.shape.height),
-        (Short.KERNEL_WIDTH_M1, op.ifm.shape.width),
-        (Short.IFM_DEPTH_M1, op.ifm.shape.depth),
+        (Cmd0.KERNEL_HEIGHT_M1, op.ifm.shape.height),
+        (Cmd0.KERNEL_WIDTH_M1, op.ifm.shape.width),
+        (Cmd0.IFM_DEPTH_M1, op.ifm.shape.depth),
     )
     for register, extent in extents:
         writer.minus_one(register, extent)
     return op.modes.resize.kind.code
 
 
-def set_kernel(writer: RegisterWriter, op: KernelOperation) -> tuple[Short, int]:
+def set_kernel(writer: RegisterWriter, op: KernelOperation) -> tuple[ShortRegister, int]:
     """SET the registers of a kernel operation; return its command and parameter."""
     function = op.pool or op.elementwise
     if op.kind in (OperationKind.POOL, OperationKind.ELEMENTWISE) and function is None:
         raise InputError(f"{writer.where} does not say which function it computes: give its {op.kind.value.lower()} field.")
     parameter = function.code if function is not None else int(op.modes.weights_from_ifm2)
     _input(writer, "IFM", op.ifm)
-    writer.short(Short.IFM_UPSCALE, op.upscale.code)
+    writer.short(Cmd0.IFM_UPSCALE, op.upscale.code)
     if op.ifm2 is not None:
         _input(writer, "IFM2", op.ifm2)
     _ofm(writer, op)
@@ -218,41 +170,41 @@ def set_kernel(writer: RegisterWriter, op: KernelOperation) -> tuple[Short, int]
     elif op.kind is OperationKind.RESIZE:
         parameter = _resize(writer, op)
     else:
-        _window(writer, op)
+        set_window(writer, op)
+        writer.minus_one(Cmd0.IFM_DEPTH_M1, op.ifm.shape.depth)
     _streams(writer, op)
     _activation(writer, op)
     scale, rounding = op.ofm_scale, _code(writer, ROUNDINGS, op.rounding, "rounding")
-    _long(writer, Long.OFM_SCALE, scale=scale.scale, shift=scale.shift, double_round=scale.double_round, rounding=rounding)
-    for axis, extent in (("HEIGHT", op.block.height), ("WIDTH", op.block.width), ("DEPTH", op.block.depth)):
-        writer.minus_one(Short[f"OFM_BLK_{axis}_M1"], extent)
+    _long(writer, Cmd1.OFM_SCALE, scale=scale.scale, shift=scale.shift, double_round=scale.double_round, rounding=rounding)
+    set_block(writer, op.block)
     modes = op.modes
     _short(
         writer,
-        Short.ACC_FORMAT,
+        Cmd0.ACC_FORMAT,
         format=_code(writer, ACCUMULATORS, op.accumulator, "accumulators"),
         input=modes.accumulators.code,
         no_output=int(not modes.has_output),
         ublock=_code(writer, UBLOCKS, modes.ublock, "microblock"),
     )
-    writer.short(Short.BLOCKDEP, op.blockdep)
+    writer.short(Cmd0.BLOCKDEP, op.blockdep)
     return _COMMANDS[op.kind], parameter
 
 
-def set_transfer(writer: RegisterWriter, op: DmaOperation) -> tuple[Short, int]:
+def set_transfer(writer: RegisterWriter, op: DmaOperation) -> tuple[ShortRegister, int]:
     """SET the registers of a transfer; return its command and parameter."""
     rows = op.rows
     indices = rows.indices if rows is not None else None
     dimensions = 0 if rows is None else 2 if rows.planes > 1 else 1 if rows.count > 1 else 0
     picks_source = indices is not None and indices.picks_source
     picks_destination = indices is not None and not indices.picks_source
-    _short(writer, Short.DMA0_SRC_REGION, region=op.source.region, dimensions=dimensions, indexed=int(picks_source))
-    _short(writer, Short.DMA0_DST_REGION, region=op.destination_region, internal=int(op.to_shram), indexed=int(picks_destination))
-    writer.address(Long.DMA0_SRC, op.source.start)
-    writer.address(Long.DMA0_DST, op.destination)
-    writer.address(Long.DMA0_LEN, op.length)
+    _short(writer, Cmd0.DMA0_SRC_REGION, region=op.source.region, dimensions=dimensions, indexed=int(picks_source))
+    _short(writer, Cmd0.DMA0_DST_REGION, region=op.destination_region, internal=int(op.to_shram), indexed=int(picks_destination))
+    writer.address(Cmd1.DMA0_SRC, op.source.start)
+    writer.address(Cmd1.DMA0_DST, op.destination)
+    writer.address(Cmd1.DMA0_LEN, op.length)
     if rows is not None:
-        writer.short(Short.DMA0_SIZE0, rows.count)
-        writer.short(Short.DMA0_SIZE1, rows.planes)
+        writer.short(Cmd0.DMA0_SIZE0, rows.count)
+        writer.short(Cmd0.DMA0_SIZE1, rows.planes)
         for side, strides in (("SRC", rows.source), ("DST", rows.destination)):
             for number, stride in enumerate(strides):
                 writer.address(Long[f"DMA0_{side}_STRIDE{number}"], stride)
@@ -261,4 +213,4 @@ def set_transfer(writer: RegisterWriter, op: DmaOperation) -> tuple[Short, int]:
         writer.address(Long.DMA0_IDX, indices.address)
         writer.length(Long.DMA0_IDX_MAX, indices.largest)
         writer.address(Long.DMA0_IDX_SKIP1, indices.skip)
-    return Short.DMA_START, 0
+    return Cmd0.DMA_START, 0

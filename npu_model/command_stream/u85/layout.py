@@ -6,106 +6,30 @@ parameter (0 to 15) and then its payload (from 16 on).
 
 from __future__ import annotations
 
-from npu_model.command_stream.registers import LongRegister, MapRegisters, RegisterFile, ShortRegister
+from npu_model.command_stream.registers import Cmd0, Cmd1, LongRegister, RegisterFile, ShortRegister
+from npu_model.command_stream.windows import KERNEL_STRIDE, Bits, taken_apart
 from npu_model.command_stream.writer import Widths
 
 
 class Short(ShortRegister):
-    """Commands of one word; the parameter is in bits 16-31."""
+    """Commands of one word that only this family has."""
 
-    STOP = 0x000
-    IRQ = 0x001
-    CONV = 0x002
-    DEPTHWISE = 0x003
-    POOL = 0x005
-    ELEMENTWISE = 0x006
     RESIZE = 0x007
-    DMA_START = 0x010
-    DMA_WAIT = 0x011
-    KERNEL_WAIT = 0x012
-    PMU_MASK = 0x013
-    IFM_PAD_TOP = 0x100
-    IFM_PAD_LEFT = 0x101
-    IFM_PAD_RIGHT = 0x102
-    IFM_PAD_BOTTOM = 0x103
-    IFM_DEPTH_M1 = 0x104
-    IFM_PRECISION = 0x105
-    IFM_UPSCALE = 0x107
     IFM_BROADCAST = 0x108
-    IFM_ZERO_POINT = 0x109
-    IFM_WIDTH0_M1 = 0x10A
-    IFM_HEIGHT0_M1 = 0x10B
-    IFM_HEIGHT1_M1 = 0x10C
-    IFM_REGION = 0x10F
-    OFM_WIDTH_M1 = 0x111
-    OFM_HEIGHT_M1 = 0x112
-    OFM_DEPTH_M1 = 0x113
-    OFM_PRECISION = 0x114
-    OFM_BLK_WIDTH_M1 = 0x115
-    OFM_BLK_HEIGHT_M1 = 0x116
-    OFM_BLK_DEPTH_M1 = 0x117
-    OFM_ZERO_POINT = 0x118
-    OFM_WIDTH0_M1 = 0x11A
-    OFM_HEIGHT0_M1 = 0x11B
-    OFM_HEIGHT1_M1 = 0x11C
-    OFM_REGION = 0x11F
-    KERNEL_WIDTH_M1 = 0x120
-    KERNEL_HEIGHT_M1 = 0x121
-    KERNEL_STRIDE = 0x122
-    ACC_FORMAT = 0x124
-    ACTIVATION = 0x125
-    ACTIVATION_MIN = 0x126
-    ACTIVATION_MAX = 0x127
-    WEIGHT_REGION = 0x128
-    SCALE_REGION = 0x129
     RESIZE_X_SCALE_N_M1 = 0x12A
     RESIZE_Y_SCALE_N_M1 = 0x12B
     RESIZE_X_OFFSET = 0x12C
     RESIZE_Y_OFFSET = 0x12D
     WEIGHT_FORMAT = 0x12E
-    BLOCKDEP = 0x12F
-    DMA0_SRC_REGION = 0x130
-    DMA0_DST_REGION = 0x131
-    DMA0_SIZE0 = 0x132
-    DMA0_SIZE1 = 0x133
     DMA0_IDX_REGION = 0x134
-    IFM2_BROADCAST = 0x180
-    IFM2_PRECISION = 0x185
-    IFM2_ZERO_POINT = 0x189
-    IFM2_WIDTH0_M1 = 0x18A
-    IFM2_HEIGHT0_M1 = 0x18B
-    IFM2_HEIGHT1_M1 = 0x18C
-    IFM2_REGION = 0x18F
 
 
 class Long(LongRegister):
-    """Commands of two words; the payload is the second, the parameter extends it."""
+    """Commands of two words that only this family has."""
 
-    IFM_BASE0 = 0x000
-    IFM_BASE1 = 0x001
-    IFM_BASE2 = 0x002
-    IFM_BASE3 = 0x003
-    IFM_STRIDE_X = 0x004
-    IFM_STRIDE_Y = 0x005
-    IFM_STRIDE_C = 0x006
-    OFM_BASE0 = 0x010
-    OFM_BASE1 = 0x011
-    OFM_BASE2 = 0x012
-    OFM_BASE3 = 0x013
-    OFM_STRIDE_X = 0x014
-    OFM_STRIDE_Y = 0x015
-    OFM_STRIDE_C = 0x016
-    WEIGHT_BASE = 0x020
-    WEIGHT_LENGTH = 0x021
-    SCALE_BASE = 0x022
-    SCALE_LENGTH = 0x023
-    OFM_SCALE = 0x024
     IFM_SCALE = 0x025
     IFM2_SCALE = 0x026
     OP_SCALAR = 0x027
-    DMA0_SRC = 0x030
-    DMA0_DST = 0x031
-    DMA0_LEN = 0x032
     DMA0_SRC_STRIDE0 = 0x033
     DMA0_SRC_STRIDE1 = 0x034
     DMA0_DST_STRIDE0 = 0x035
@@ -113,15 +37,6 @@ class Long(LongRegister):
     DMA0_IDX = 0x037
     DMA0_IDX_MAX = 0x038
     DMA0_IDX_SKIP1 = 0x039
-    IFM2_BASE0 = 0x080
-    IFM2_BASE1 = 0x081
-    IFM2_BASE2 = 0x082
-    IFM2_BASE3 = 0x083
-    IFM2_STRIDE_X = 0x084
-    IFM2_STRIDE_Y = 0x085
-    IFM2_STRIDE_C = 0x086
-    WEIGHT1_BASE = 0x090
-    WEIGHT1_LENGTH = 0x091
     WEIGHT2_BASE = 0x092
     WEIGHT2_LENGTH = 0x093
     WEIGHT3_BASE = 0x094
@@ -130,27 +45,34 @@ class Long(LongRegister):
     RESIZE_Y_STEP = 0x097
 
 
-MAPS = {prefix: MapRegisters.of(prefix, Short, Long) for prefix in ("IFM", "IFM2", "OFM")}
-"""The registers of the feature maps by the prefix of their names."""
+_LACKING = frozenset({Cmd0.IFM_IB_END, Cmd0.PARALLEL_MODE, Cmd0.AB_START, Cmd0.IFM2_SCALAR, Cmd0.IFM2_IB_START})
+_LACKING_LONG = frozenset({Cmd1.OPA_SCALE, Cmd1.OPB_SCALE, Cmd1.DMA0_SKIP0, Cmd1.DMA0_SKIP1, Cmd1.SCALE1_BASE, Cmd1.SCALE1_LENGTH})
+"""Commands of the U55 that this family lacks."""
 
-STREAMS = tuple((Long[f"WEIGHT{stream}_BASE"], Long[f"WEIGHT{stream}_LENGTH"]) for stream in ("", "1", "2", "3"))
+SHORTS: tuple[ShortRegister, ...] = (*(one for one in Cmd0 if one not in _LACKING), *Short)
+LONGS: tuple[LongRegister, ...] = (*(one for one in Cmd1 if one not in _LACKING_LONG), *Long)
+"""The commands of the family."""
+
+STREAMS: tuple[tuple[LongRegister, LongRegister], ...] = (
+    (Cmd1.WEIGHT_BASE, Cmd1.WEIGHT_LENGTH),
+    (Cmd1.WEIGHT1_BASE, Cmd1.WEIGHT1_LENGTH),
+    (Long.WEIGHT2_BASE, Long.WEIGHT2_LENGTH),
+    (Long.WEIGHT3_BASE, Long.WEIGHT3_LENGTH),
+)
 """First byte and length of each weight stream."""
-
-Bits = tuple[int, int]
-"""Lowest bit of a field, and its bits."""
 
 _INPUT = {"signed": (0, 1), "bytes": (2, 2), "format": (6, 2), "storage": (14, 2)}
 _OPERAND_SCALE = {"shift": (0, 6), "double_round": (6, 5), "natural": (13, 1), "scale": (16, 31)}
 _STEP = {"quotient": (0, 4), "block_quotient": (4, 11), "remainder": (16, 11), "block_remainder": (32, 11)}
 
 _SHORT_FIELDS: dict[ShortRegister, dict[str, Bits]] = {
-    Short.CONV: {"weights_from_ifm2": (0, 1)},
-    Short.POOL: {"function": (0, 3)},
-    Short.ELEMENTWISE: {"function": (0, 6)},
+    Cmd0.CONV: {"weights_from_ifm2": (0, 1)},
+    Cmd0.POOL: {"function": (0, 3)},
+    Cmd0.ELEMENTWISE: {"function": (0, 6)},
     Short.RESIZE: {"function": (0, 2)},
-    Short.IFM_PRECISION: _INPUT,
-    Short.IFM2_PRECISION: _INPUT,
-    Short.OFM_PRECISION: {
+    Cmd0.IFM_PRECISION: _INPUT,
+    Cmd0.IFM2_PRECISION: _INPUT,
+    Cmd0.OFM_PRECISION: {
         "signed": (0, 1),
         "bytes": (1, 2),
         "format": (6, 2),
@@ -160,25 +82,16 @@ _SHORT_FIELDS: dict[ShortRegister, dict[str, Bits]] = {
         "storage": (14, 2),
     },
     Short.IFM_BROADCAST: {"height": (0, 1), "width": (1, 1), "depth": (2, 1), "scalar": (3, 1)},
-    Short.IFM2_BROADCAST: {"height": (0, 1), "width": (1, 1), "depth": (2, 1), "scalar": (3, 1)},
-    Short.KERNEL_STRIDE: {
-        "x": (0, 1),
-        "y": (1, 1),
-        "part_kernel": (2, 1),
-        "dilation_x": (3, 1),
-        "dilation_y": (4, 1),
-        "decompose": (5, 1),
-        "x_high": (6, 1),
-        "y_high": (9, 1),
-    },
-    Short.ACC_FORMAT: {"format": (0, 2), "input": (4, 2), "no_output": (6, 1), "ublock": (8, 3)},
-    Short.ACTIVATION: {"function": (0, 5), "table": (5, 3), "no_clip": (12, 1)},
+    Cmd0.IFM2_BROADCAST: {"height": (0, 1), "width": (1, 1), "depth": (2, 1), "scalar": (3, 1)},
+    Cmd0.KERNEL_STRIDE: KERNEL_STRIDE,
+    Cmd0.ACC_FORMAT: {"format": (0, 2), "input": (4, 2), "no_output": (6, 1), "ublock": (8, 3)},
+    Cmd0.ACTIVATION: {"function": (0, 5), "table": (5, 3), "no_clip": (12, 1)},
     Short.WEIGHT_FORMAT: {"fast": (0, 1), "sparse": (4, 1)},
-    Short.DMA0_SRC_REGION: {"region": (0, 3), "internal": (8, 1), "dimensions": (9, 2), "indexed": (11, 1)},
-    Short.DMA0_DST_REGION: {"region": (0, 3), "internal": (8, 1), "indexed": (11, 1)},
+    Cmd0.DMA0_SRC_REGION: {"region": (0, 3), "internal": (8, 1), "dimensions": (9, 2), "indexed": (11, 1)},
+    Cmd0.DMA0_DST_REGION: {"region": (0, 3), "internal": (8, 1), "indexed": (11, 1)},
 }
 _LONG_FIELDS: dict[LongRegister, dict[str, Bits]] = {
-    Long.OFM_SCALE: {"shift": (0, 6), "double_round": (6, 5), "rounding": (13, 3), "scale": (16, 31)},
+    Cmd1.OFM_SCALE: {"shift": (0, 6), "double_round": (6, 5), "rounding": (13, 3), "scale": (16, 31)},
     Long.IFM_SCALE: _OPERAND_SCALE,
     Long.IFM2_SCALE: _OPERAND_SCALE,
     Long.RESIZE_X_STEP: _STEP,
@@ -195,35 +108,27 @@ def field_bits(register: ShortRegister | LongRegister) -> dict[str, Bits]:
 
 
 _SHORT_WIDTHS: dict[ShortRegister, int] = {
-    **{Short[f"IFM_PAD_{side}"]: 7 for side in ("TOP", "LEFT")},
-    **{Short[f"IFM_PAD_{side}"]: 8 for side in ("RIGHT", "BOTTOM")},
-    **{Short[f"{what}_REGION"]: 3 for what in ("IFM", "IFM2", "OFM", "WEIGHT", "SCALE", "DMA0_IDX")},
-    **{Short[f"OFM_BLK_{axis}_M1"]: bits for axis, bits in (("HEIGHT", 7), ("WIDTH", 7), ("DEPTH", 10))},
+    **{Cmd0[f"IFM_PAD_{side}"]: 7 for side in ("TOP", "LEFT")},
+    **{Cmd0[f"IFM_PAD_{side}"]: 8 for side in ("RIGHT", "BOTTOM")},
+    **{Cmd0[f"{what}_REGION"]: 3 for what in ("IFM", "IFM2", "OFM", "WEIGHT", "SCALE")},
+    Short.DMA0_IDX_REGION: 3,
+    **{Cmd0[f"OFM_BLK_{axis}_M1"]: bits for axis, bits in (("HEIGHT", 7), ("WIDTH", 7), ("DEPTH", 10))},
     **{Short[f"RESIZE_{axis}_SCALE_N_M1"]: 11 for axis in "XY"},
-    Short.IFM_UPSCALE: 2,
-    Short.BLOCKDEP: 3,
-    Short.DMA_WAIT: 2,
-    Short.KERNEL_WAIT: 1,
+    Cmd0.IFM_UPSCALE: 2,
+    Cmd0.BLOCKDEP: 3,
+    Cmd0.DMA_WAIT: 2,
+    Cmd0.KERNEL_WAIT: 1,
 }
-WIDTHS = Widths(_SHORT_WIDTHS, {Long.SCALE_LENGTH: 20, Long.DMA0_IDX_MAX: 31})
+WIDTHS = Widths(_SHORT_WIDTHS, {Cmd1.SCALE_LENGTH: 20, Long.DMA0_IDX_MAX: 31})
 """Bits of the registers that are narrower than their word."""
 
 RESIZE_OFFSET_BITS = 12
 """Bits of a resize's offset, two's complement."""
 
 
-def taken_apart(register: ShortRegister | LongRegister, value: int) -> dict[str, int]:
-    """The fields of a register's value by name.
-
-    >>> taken_apart(Short.ACC_FORMAT, 0x201)
-    {'format': 1, 'input': 0, 'no_output': 0, 'ublock': 2}
-    """
-    return {name: value >> low & ((1 << bits) - 1) for name, (low, bits) in field_bits(register).items()}
-
-
 def fields(registers: RegisterFile, register: ShortRegister | LongRegister) -> dict[str, int]:
     """The fields of a register after the stream so far; InputError if it was never set."""
     if isinstance(register, ShortRegister):
-        return taken_apart(register, registers.short(register))
+        return taken_apart(field_bits(register), registers.short(register))
     parameter, payload = registers.long(register)
-    return taken_apart(register, payload << 16 | parameter)
+    return taken_apart(field_bits(register), payload << 16 | parameter)

@@ -19,7 +19,8 @@ from npu_model.command_stream import decode_words, encode_operations, parse_payl
 from npu_model.command_stream.payload import config_word
 from npu_model.command_stream.registers import PAYLOAD_BIT, LongRegister, ShortRegister
 from npu_model.command_stream.u85.decode import ACCUMULATORS, UBLOCKS
-from npu_model.command_stream.u85.layout import Long, Short, taken_apart
+from npu_model.command_stream.u85.layout import LONGS, SHORTS, field_bits
+from npu_model.command_stream.windows import taken_apart
 from npu_model.compiled.network import CUSTOM_CODE, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import (
@@ -117,9 +118,10 @@ def code_of(value: str) -> int:
 def own_fields(words: tuple[int, ...]) -> tuple[str, list[int]]:
     """Name and field values of a command as they are read here."""
     code, parameter = words[0] & 0xFFFF & ~PAYLOAD_BIT, words[0] >> 16
-    register: ShortRegister | LongRegister = Long(code) if len(words) == 2 else Short(code)
+    commands: tuple[ShortRegister | LongRegister, ...] = LONGS if len(words) == 2 else SHORTS
+    register = next(command for command in commands if command == code)
     value = words[1] << 16 | parameter if len(words) == 2 else parameter
-    return register.name, list(taken_apart(register, value).values())
+    return register.name, list(taken_apart(field_bits(register), value).values())
 
 
 def test_each_command_is_what_velas_listing_says(listed: tuple[bytes, str]) -> None:
