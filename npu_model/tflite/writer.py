@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flatbuffers  # type: ignore[import-untyped]  # the package ships no type information
@@ -27,18 +27,23 @@ def _offsets(builder: Any, offsets: Sequence[int]) -> int:
     return int(builder.EndVector())
 
 
+def _table(builder: Any, kind: str, fields: Mapping[str, Any]) -> int:
+    """The offset of a new table of some kind of the schema. Its fields lie in the order in which they are given, without those of None."""
+    getattr(tflite, f"{kind}Start")(builder)
+    for name, value in fields.items():
+        if value is not None:
+            getattr(tflite, f"{kind}Add{name}")(builder, value)
+    return int(getattr(tflite, f"{kind}End")(builder))
+
+
 def _buffer(builder: Any, data: bytes) -> int:
     if not data:
-        tflite.BufferStart(builder)
-        return int(tflite.BufferEnd(builder))
+        return _table(builder, "Buffer", {})
     builder.StartVector(1, len(data), _CONSTANT_ALIGNMENT)
     # All elements at once, as the library's own CreateByteVector does (which cannot align them).
     builder.head -= len(data)
     builder.Bytes[builder.head : builder.head + len(data)] = data
-    vector = builder.EndVector()
-    tflite.BufferStart(builder)
-    tflite.BufferAddData(builder, vector)
-    return int(tflite.BufferEnd(builder))
+    return _table(builder, "Buffer", {"Data": builder.EndVector()})
 
 
 def _optional(builder: Any, values: Sequence[int] | Sequence[float], dtype: str) -> int | None:
@@ -46,36 +51,30 @@ def _optional(builder: Any, values: Sequence[int] | Sequence[float], dtype: str)
 
 
 def _quantisation(builder: Any, tensor: TensorRecord) -> int:
-    minimums, maximums = (_optional(builder, values, "<f4") for values in (tensor.minimums, tensor.maximums))
-    scales = _vector(builder, tensor.scales, "<f4")
-    zero_points = _vector(builder, tensor.zero_points, "<i8")
-    tflite.QuantizationParametersStart(builder)
-    if minimums is not None:
-        tflite.QuantizationParametersAddMin(builder, minimums)
-    if maximums is not None:
-        tflite.QuantizationParametersAddMax(builder, maximums)
-    tflite.QuantizationParametersAddScale(builder, scales)
-    tflite.QuantizationParametersAddZeroPoint(builder, zero_points)
-    tflite.QuantizationParametersAddQuantizedDimension(builder, tensor.quantised_dimension)
-    return int(tflite.QuantizationParametersEnd(builder))
+    fields = {
+        "Min": _optional(builder, tensor.minimums, "<f4"),
+        "Max": _optional(builder, tensor.maximums, "<f4"),
+        "Scale": _vector(builder, tensor.scales, "<f4"),
+        "ZeroPoint": _vector(builder, tensor.zero_points, "<i8"),
+        "QuantizedDimension": tensor.quantised_dimension,
+    }
+    return _table(builder, "QuantizationParameters", fields)
 
 
 def _tensor(builder: Any, tensor: TensorRecord, buffer: int) -> int:
     name = builder.CreateString(tensor.name)
     shape = _vector(builder, tensor.shape, "<i4")
     signature = _optional(builder, tensor.shape_signature, "<i4")
-    quantisation = _quantisation(builder, tensor) if tensor.scales or tensor.minimums else None
-    tflite.TensorStart(builder)
-    tflite.TensorAddShape(builder, shape)
-    tflite.TensorAddType(builder, tensor.dtype)
-    tflite.TensorAddBuffer(builder, buffer)
-    tflite.TensorAddName(builder, name)
-    if quantisation is not None:
-        tflite.TensorAddQuantization(builder, quantisation)
-    if signature is not None:
-        tflite.TensorAddShapeSignature(builder, signature)
-    tflite.TensorAddIsVariable(builder, tensor.is_variable)
-    return int(tflite.TensorEnd(builder))
+    fields = {
+        "Shape": shape,
+        "Type": tensor.dtype,
+        "Buffer": buffer,
+        "Name": name,
+        "Quantization": _quantisation(builder, tensor) if tensor.scales or tensor.minimums else None,
+        "ShapeSignature": signature,
+        "IsVariable": tensor.is_variable,
+    }
+    return _table(builder, "Tensor", fields)
 
 
 def _field(builder: Any, value: FieldValue) -> int | float | bool:
@@ -88,85 +87,55 @@ def _field(builder: Any, value: FieldValue) -> int | float | bool:
 
 
 def _options(builder: Any, operator: OperatorRecord) -> int:
-    fields = [(name, _field(builder, value)) for name, value in operator.fields]
-    getattr(tflite, f"{operator.options}Start")(builder)
-    for name, value in fields:
-        getattr(tflite, f"{operator.options}Add{name}")(builder, value)
-    return int(getattr(tflite, f"{operator.options}End")(builder))
+    return _table(builder, operator.options, {name: _field(builder, value) for name, value in operator.fields})
 
 
 def _operator(builder: Any, operator: OperatorRecord, opcode: int) -> int:
     options = _options(builder, operator) if operator.options else None
     custom = builder.CreateByteVector(operator.custom_options) if operator.custom_options else None
-    inputs, outputs = _vector(builder, operator.inputs, "<i4"), _vector(builder, operator.outputs, "<i4")
-    intermediates = _optional(builder, operator.intermediates, "<i4")
-    tflite.OperatorStart(builder)
-    tflite.OperatorAddOpcodeIndex(builder, opcode)
-    tflite.OperatorAddInputs(builder, inputs)
-    tflite.OperatorAddOutputs(builder, outputs)
-    if options is not None:
-        tflite.OperatorAddBuiltinOptionsType(builder, getattr(tflite.BuiltinOptions, operator.options))
-        tflite.OperatorAddBuiltinOptions(builder, options)
-    if custom is not None:
-        tflite.OperatorAddCustomOptions(builder, custom)
-    if intermediates is not None:
-        tflite.OperatorAddIntermediates(builder, intermediates)
-    return int(tflite.OperatorEnd(builder))
+    fields = {
+        "OpcodeIndex": opcode,
+        "Inputs": _vector(builder, operator.inputs, "<i4"),
+        "Outputs": _vector(builder, operator.outputs, "<i4"),
+        "BuiltinOptionsType": None if options is None else getattr(tflite.BuiltinOptions, operator.options),
+        "BuiltinOptions": options,
+        "CustomOptions": custom,
+        "Intermediates": _optional(builder, operator.intermediates, "<i4"),
+    }
+    return _table(builder, "Operator", fields)
 
 
 def _operator_code(builder: Any, code: int, version: int, custom_code: str) -> int:
     custom = builder.CreateString(custom_code) if custom_code else None
-    tflite.OperatorCodeStart(builder)
     # Readers take the larger of the two fields; the old one holds codes up to 127 only.
-    tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(code, 127))
-    tflite.OperatorCodeAddBuiltinCode(builder, code)
-    tflite.OperatorCodeAddVersion(builder, version)
-    if custom is not None:
-        tflite.OperatorCodeAddCustomCode(builder, custom)
-    return int(tflite.OperatorCodeEnd(builder))
+    codes = {"DeprecatedBuiltinCode": min(code, 127), "BuiltinCode": code}
+    return _table(builder, "OperatorCode", {**codes, "Version": version, "CustomCode": custom})
 
 
 def _subgraph(builder: Any, graph: SubgraphRecord, tensors: Sequence[int], operators: Sequence[int]) -> int:
     label = builder.CreateString(graph.name)
     tensor_vector, operator_vector = _offsets(builder, tensors), _offsets(builder, operators)
-    input_vector, output_vector = _vector(builder, graph.inputs, "<i4"), _vector(builder, graph.outputs, "<i4")
-    tflite.SubGraphStart(builder)
-    tflite.SubGraphAddTensors(builder, tensor_vector)
-    tflite.SubGraphAddInputs(builder, input_vector)
-    tflite.SubGraphAddOutputs(builder, output_vector)
-    tflite.SubGraphAddOperators(builder, operator_vector)
-    tflite.SubGraphAddName(builder, label)
-    return int(tflite.SubGraphEnd(builder))
+    ends = {"Inputs": _vector(builder, graph.inputs, "<i4"), "Outputs": _vector(builder, graph.outputs, "<i4")}
+    return _table(builder, "SubGraph", {"Tensors": tensor_vector, **ends, "Operators": operator_vector, "Name": label})
 
 
 def _metadata(builder: Any, name: str, buffer: int) -> int:
-    label = builder.CreateString(name)
-    tflite.MetadataStart(builder)
-    tflite.MetadataAddName(builder, label)
-    tflite.MetadataAddBuffer(builder, buffer)
-    return int(tflite.MetadataEnd(builder))
+    return _table(builder, "Metadata", {"Name": builder.CreateString(name), "Buffer": buffer})
 
 
 def _tensor_map(builder: Any, entries: Sequence[tuple[str, int]]) -> int:
-    offsets = []
-    for name, index in entries:
-        label = builder.CreateString(name)
-        tflite.TensorMapStart(builder)
-        tflite.TensorMapAddName(builder, label)
-        tflite.TensorMapAddTensorIndex(builder, index)
-        offsets.append(int(tflite.TensorMapEnd(builder)))
-    return _offsets(builder, offsets)
+    maps = [_table(builder, "TensorMap", {"Name": builder.CreateString(name), "TensorIndex": index}) for name, index in entries]
+    return _offsets(builder, maps)
 
 
 def _signature(builder: Any, signature: SignatureRecord) -> int:
-    inputs, outputs = _tensor_map(builder, signature.inputs), _tensor_map(builder, signature.outputs)
-    key = builder.CreateString(signature.key)
-    tflite.SignatureDefStart(builder)
-    tflite.SignatureDefAddInputs(builder, inputs)
-    tflite.SignatureDefAddOutputs(builder, outputs)
-    tflite.SignatureDefAddSignatureKey(builder, key)
-    tflite.SignatureDefAddSubgraphIndex(builder, signature.subgraph)
-    return int(tflite.SignatureDefEnd(builder))
+    fields = {
+        "Inputs": _tensor_map(builder, signature.inputs),
+        "Outputs": _tensor_map(builder, signature.outputs),
+        "SignatureKey": builder.CreateString(signature.key),
+        "SubgraphIndex": signature.subgraph,
+    }
+    return _table(builder, "SignatureDef", fields)
 
 
 def _contents(model: ModelRecord) -> tuple[list[bytes], list[list[int]]]:
@@ -209,15 +178,14 @@ def write_tflite(model: ModelRecord) -> bytes:
     subgraphs, opcodes, all_buffers = (_offsets(builder, part) for part in (graphs, codes, buffers))
     optional = [_offsets(builder, part) if part else None for part in (metadata, signatures)]
     description = builder.CreateString(model.description)
-    tflite.ModelStart(builder)
-    tflite.ModelAddVersion(builder, _SCHEMA_VERSION)
-    tflite.ModelAddOperatorCodes(builder, opcodes)
-    tflite.ModelAddSubgraphs(builder, subgraphs)
-    tflite.ModelAddDescription(builder, description)
-    tflite.ModelAddBuffers(builder, all_buffers)
-    if optional[0] is not None:
-        tflite.ModelAddMetadata(builder, optional[0])
-    if optional[1] is not None:
-        tflite.ModelAddSignatureDefs(builder, optional[1])
-    builder.Finish(tflite.ModelEnd(builder), file_identifier=TFLITE_IDENTIFIER)
+    fields = {
+        "Version": _SCHEMA_VERSION,
+        "OperatorCodes": opcodes,
+        "Subgraphs": subgraphs,
+        "Description": description,
+        "Buffers": all_buffers,
+        "Metadata": optional[0],
+        "SignatureDefs": optional[1],
+    }
+    builder.Finish(_table(builder, "Model", fields), file_identifier=TFLITE_IDENTIFIER)
     return bytes(builder.Output())
