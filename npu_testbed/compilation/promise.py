@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.search.as_fast import smallest_as_fast
 from cascader.ethosu.search.limits import EVERYTHING
 from cascader.ethosu.search.request import PERFORMANCE, SIZE, Request, Run
 from cascader.ethosu.search.search import explore, search
@@ -105,8 +106,12 @@ def _smallest_as_fast(task: Task, request: Request, vela: PeerFigures, run: Run)
     task = replace(task, options=replace(task.options, few_forms=False))
     run.show(f"Scheduling {task.provenance.model}")
     with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as executor:
+        explored = explore(task, executor, run.show, bounds=request.thorough)
+        quick = None if request.thorough else smallest_as_fast(task, explored, vela.memory, vela.cycles, executor, run.show)
+        if quick is not None and quick.cycles <= vela.cycles:
+            return quick.schedule
         everything = replace(EVERYTHING, thorough=request.thorough)
-        found = search(explore(task, executor, run.show), everything, executor, run.show)
+        found = search(explored, everything, executor, run.show)
         frontier = frontiers.replayed_frontier(task, found, executor, (vela.memory,), (vela.cycles,), run.show)
     return _least(frontier.at_most(vela.cycles), vela).schedule
 

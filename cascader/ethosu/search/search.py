@@ -116,6 +116,11 @@ class SearchSpace(Struct, frozen=True):
         """Cycles that every schedule of every form takes in an arena of the given bytes (None: any number); 0 without bounds."""
         return min((bound.at(arena) for bound in self.bounds), default=0)
 
+    @property
+    def is_tiny(self) -> bool:
+        """Whether every form has so few parts that all limits are searched to the end."""
+        return max(len(form.network.graph.parts) for form in self.forms) <= _TINY
+
     def useful(self, arena: int | None) -> int | None:
         """The budget, capped at the largest arena that any schedule can use. A far larger arena would be divided into coarse parts."""
         return None if arena is None else min(arena, self.most_bytes)
@@ -270,7 +275,7 @@ def search(
     pairs = zip(explored.forms, explored.ladders, strict=True)
     asked_of = ((form, rungs[0], dict.fromkeys((*request.budgets, *request.limits(rungs)))) for form, rungs in pairs)
     limits = [(form, limit) for form, least, some in asked_of for limit in some if limit >= least]
-    whole = request.thorough or max(len(form.network.graph.parts) for form in explored.forms) <= _TINY
+    whole = request.thorough or explored.is_tiny
     if not whole:
         if request.fastest and (explored.has_room or explored.usual < len(explored.forms)):
             limits = _worth_a_change(explored, limits, executor, show)
