@@ -9,7 +9,7 @@ from npu_model.compiled.network import CompiledNetwork, is_compiled, read_compil
 from npu_model.compiled.raw_npz import is_raw
 from npu_model.errors import InputError
 from npu_model.tflite.identifiers import is_tflite
-from npu_model.tflite.tosa import model_of
+from npu_model.tflite.model import model_of
 
 
 def unpacked(data: bytes) -> bytes:

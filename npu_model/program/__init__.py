@@ -1,6 +1,5 @@
 """The Program and its parts: everything that runs, is emitted or is decoded is one of these."""
 
-from npu_model.program.constant_output import ConstantOutput, in_order
 from npu_model.program.feature_map import BRICK, MOST_ELEMENTS, ByteRange, DataType, FeatureMap, Layout, Strides, Tiles
 from npu_model.program.modes import (
     PLAIN,
@@ -43,7 +42,7 @@ from npu_model.program.operations import (
     Upscale,
     ifm_extent,
 )
-from npu_model.program.program import WORD_BYTES, Binding, Program, Quantisation, Region, RegionRole
+from npu_model.program.program import WORD_BYTES, Binding, ConstantOutput, Program, Quantisation, Region, RegionRole, in_order
 
 __all__ = [
     "BRICK",

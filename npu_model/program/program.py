@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from itertools import accumulate
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -123,3 +125,32 @@ class Program(Noted, frozen=True):
     def name(self, index: int) -> str:
         """Layer name of operation ``index``, "" if unknown."""
         return self.names[index] if self.names else ""
+
+
+T = TypeVar("T")
+
+
+class ConstantOutput(Brief, frozen=True):
+    """An output with its values: ``place`` is its number among all outputs of the network, ``content`` its bytes, row-major."""
+
+    unshown = ("content",)
+
+    place: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: DataType
+    content: bytes
+    quantisation: Quantisation | None = None
+
+
+def in_order(written: Sequence[T], constants: Sequence[ConstantOutput], made: Sequence[T]) -> list[T]:
+    """Put the outputs of a network in their order: ``written`` are its operators' outputs, ``made`` the outputs of the ``constants``.
+
+    >>> one = ConstantOutput(1, "anchors", (2,), DataType(8, signed=True), bytes(2))
+    >>> in_order(["boxes", "scores"], [one], ["anchors"])
+    ['boxes', 'anchors', 'scores']
+    """
+    result = list(written)
+    for constant, item in sorted(zip(constants, made, strict=True), key=lambda pair: pair[0].place):
+        result.insert(constant.place, item)
+    return result

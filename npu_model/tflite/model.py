@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from npu_model.brief import Brief
 from npu_model.errors import InputError
-from npu_model.tflite.identifiers import is_tflite
+from npu_model.tflite.identifiers import is_tflite, is_tosa
 from npu_model.tflite.schema import tflite
 
 _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if not name.startswith("_")}
@@ -234,3 +234,12 @@ def _read(data: bytes) -> TfliteModel:
     except (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError):
         # The generated flatbuffer accessors raise any of these when an offset points outside the file.
         raise InputError(f"The .tflite file of {len(data)} bytes is damaged or cut off: get a fresh copy.") from None
+
+
+def model_of(data: bytes) -> TfliteModel:
+    """The .tflite model. For a TOSA network, which only Vela reads, it is a model without tensors and operators.
+
+    >>> model_of(bytes(4) + b"TOSA").operators
+    ()
+    """
+    return TfliteModel("TOSA", (), (), (), (), {}) if is_tosa(data) else read_tflite(data)

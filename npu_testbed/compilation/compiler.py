@@ -23,8 +23,7 @@ from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.memory.outer_arena import has_outer_arena
 from npu_model.program.region_numbers import ARENA
-from npu_model.tflite.model import TfliteModel
-from npu_model.tflite.tosa import model_of
+from npu_model.tflite.model import TfliteModel, model_of
 from npu_testbed.compilation.compile_options import Target, network_name
 from npu_testbed.compilation.layers_csv import COLUMNS, Row, layer_table
 from npu_testbed.compilation.peer import Peer, PeerFigures, vela_peer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cascader.frontends.vela.tools import REMARK
+from cascader.frontends.vela.installed import REMARK
 from npu_model.version import VERSION
 
 Tools = tuple[tuple[str, str], ...]

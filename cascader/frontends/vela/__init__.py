@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cascader.frontends.vela.compiler import compile_network
     from cascader.frontends.vela.compiler_options import CompilerOptions
     from cascader.frontends.vela.debug_database import named_network
+    from cascader.frontends.vela.installed import vela_tools
     from cascader.frontends.vela.known_faults import known_fault
     from cascader.frontends.vela.known_tensors import prepared, with_own_shapes
     from cascader.frontends.vela.legalise import MANY_SPARED, Legalised, alternative, import_network, legalised
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from cascader.frontends.vela.result import CORES, VelaResult, VelaSummary
     from cascader.frontends.vela.state_order import state_fault
     from cascader.frontends.vela.stream_check import checked_network, stream_fault
-    from cascader.frontends.vela.tools import vela_tools
 
 _MODULES = {
     "compiler": ("compile_network",),
@@ -27,6 +27,7 @@ _MODULES = {
     "debug_database": ("named_network",),
     "known_faults": ("known_fault",),
     "known_tensors": ("prepared", "with_own_shapes"),
+    "installed": ("vela_tools",),
     "legalise": ("MANY_SPARED", "Legalised", "alternative", "import_network", "legalised"),
     "mend": ("Mended", "mended_network", "with_whole_bytes"),
     "model_changes": ("with_simpler_operators", "without_constant_outputs", "without_identities"),
@@ -34,7 +35,6 @@ _MODULES = {
     "result": ("CORES", "VelaResult", "VelaSummary"),
     "state_order": ("state_fault",),
     "stream_check": ("checked_network", "stream_fault"),
-    "tools": ("vela_tools",),
 }
 __all__ = [
     "CORES", "MANY_SPARED", "CompilerOptions", "Legalised", "Mended", "VelaResult", "VelaSummary", "alternative", "checked_network",

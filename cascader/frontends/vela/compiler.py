@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from cascader.frontends.vela import debug_database, model_changes, remedies
     from npu_model.compiled import network as networks
     from npu_model.tflite import model as models
-    from npu_model.tflite import tosa as tosa_files
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
 else:
     # The modules that read a model take longer to import than Vela takes to start. They are imported while Vela runs.
@@ -41,7 +40,6 @@ else:
     networks = later("npu_model.compiled.network")
     models = later("npu_model.tflite.model")
     remedies = later("cascader.frontends.vela.remedies")
-    tosa_files = later("npu_model.tflite.tosa")
 
 COMPILED = "out/network_vela.tflite"
 """Location of the compiled network in the folder of a compilation."""
@@ -131,7 +129,7 @@ def vela_version() -> str:
 
 def read_model(model: bytes) -> TfliteModel:
     """The model, if Vela can take it; InputError otherwise."""
-    parsed = tosa_files.model_of(model)
+    parsed = models.model_of(model)
     if is_tosa(model):
         return parsed  # only Vela knows what is in it
     if networks.is_compiled(parsed):

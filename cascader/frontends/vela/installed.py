@@ -1,4 +1,4 @@
-"""The version of the installed Vela, read from its distribution's folder."""
+"""The version of the installed Vela, read from its distribution's folder, and the form in which a schedule records it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,20 @@ if TYPE_CHECKING:
     from importlib import metadata
 else:
     metadata = later("importlib.metadata")  # its import takes a fortieth of a second
+
+
+LEGALISER = "ethos-u-vela"
+REMARK = "ethos-u-vela remark"
+
+
+def vela_tools(version: str, core: str, note: str) -> tuple[tuple[str, str], ...]:
+    """Vela as the legaliser in a schedule's list of tools; ``note`` adds why it was not Vela's default core.
+
+    >>> vela_tools("5.2.0", "C++", "")
+    (('ethos-u-vela', '5.2.0'),)
+    """
+    return ((LEGALISER, f"{version} ({core} core)"), (REMARK, note)) if note else ((LEGALISER, version),)
+
 
 _DISTRIBUTION = "ethos-u-vela"
 _PACKAGE = "ethosu"

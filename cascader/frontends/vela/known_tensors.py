@@ -17,9 +17,8 @@ from cascader.frontends.vela.state_order import with_states_read_first
 from npu_model.errors import InputError
 from npu_model.program import ConstantOutput
 from npu_model.tflite.known_values import known_values
-from npu_model.tflite.model import TfliteTensor
+from npu_model.tflite.model import TfliteTensor, model_of
 from npu_model.tflite.record_reader import RecordReader, read_records
-from npu_model.tflite.tosa import model_of
 from npu_model.tflite.writer import write_tflite
 
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from npu_model.compiled.network import CompiledNetwork
     from npu_model.program import ConstantOutput
     from npu_model.tflite import model as models
-    from npu_model.tflite import tosa
 else:
     # A network is read while Vela runs, so that Vela starts at once.
     debug_database = later("cascader.frontends.vela.debug_database")
@@ -54,7 +53,6 @@ else:
     networks = later("npu_model.compiled.network")
     operators = later("npu_model.compiled.cpu_operators")
     models = later("npu_model.tflite.model")
-    tosa = later("npu_model.tflite.tosa")
 
 MANY_SPARED = 500
 """If merged loops spare more kernels than this, only the merged network is searched: every Part costs search time in every form."""
@@ -125,7 +123,7 @@ def _by_python_core(model: bytes, options: CompilerOptions, progress: Progress =
 
     This core takes an unknown extent for the stand-in in its place.
     """
-    parsed = tosa.model_of(model)
+    parsed = models.model_of(model)
     require_known_shapes(parsed, sorted({index for one in parsed.operators for index in one.outputs if index >= 0}))
     progress(f"Compiling with Vela's {CORES[1]} core as legaliser")
     found = _checked(model, compile_network(model, replace(options, legacy=True)))
@@ -289,7 +287,7 @@ def alternative(
     if first.core != CORES[0]:
         return None
     bare, constants = known_tensors.prepared(model)
-    parsed = tosa.model_of(bare)
+    parsed = models.model_of(bare)
     if not other_core.may_be_better(parsed, first.stream, flat=flat) or not (flat or may_gain(other_core.same_kernels(parsed))):
         return None
     with suppress(InputError):

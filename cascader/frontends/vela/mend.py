@@ -19,8 +19,7 @@ from cascader.frontends.vela.result import VelaResult
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Kernel, KernelOperation, Operation, OperationKind, PoolKind, Program, Rounding
-from npu_model.tflite.model import TfliteModel
-from npu_model.tflite.tosa import model_of
+from npu_model.tflite.model import TfliteModel, model_of
 
 FULLY_CONNECTED = "FULLY_CONNECTED"
 _SCHEDULED_AS = ("FullyConnected", "Conv2DBias")

@@ -23,11 +23,10 @@ from msgspec.structs import replace
 from npu_model.compiled.network import CUSTOM_CODE, OFFLINE_ALLOCATION, constant_outputs
 from npu_model.errors import InputError
 from npu_model.program import LONGEST_STRIDE, ConstantOutput
-from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
+from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, model_of
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, TensorRecord
 from npu_model.tflite.schema import tflite
-from npu_model.tflite.tosa import model_of
 from npu_model.tflite.writer import write_tflite
 
 _CODES = tflite.BuiltinOperator

@@ -13,10 +13,10 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.compiled.resource_variable import ASSIGN, READ
 from npu_model.compiled.resources import handles, require_whole, uses_resources
 from npu_model.errors import InputError
+from npu_model.tflite.model import model_of
 from npu_model.tflite.record_reader import RecordReader
 from npu_model.tflite.records import OperatorRecord
 from npu_model.tflite.schema import tflite
-from npu_model.tflite.tosa import model_of
 
 _READ, _ASSIGN = tflite.BuiltinOperator.READ_VARIABLE, tflite.BuiltinOperator.ASSIGN_VARIABLE
 

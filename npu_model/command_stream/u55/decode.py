@@ -46,12 +46,15 @@ _POOLS = PoolKind.MAX, PoolKind.AVERAGE, PoolKind.REDUCE_SUM
 _ELEMENTWISE = tuple(kind for kind in ElementwiseKind if kind.code <= ElementwiseKind.SHL.code)
 """The functions that the family supports."""
 
+FUNCTIONS = {0: ActivationKind.NONE, 3: ActivationKind.TANH, 4: ActivationKind.SIGMOID}
+"""By the function's number in ACTIVATION."""
+
 FIRST_LUT = 16
 """ACTIVATION function of LUT slot 0; slot 7 is ``_LAST_LUT``."""
 
 _LAST_LUT = 23
 
-_RANGES = {
+RANGES = {
     what: (Cmd0[f"{what}_REGION"], [(Cmd1[f"{what}{core}_BASE"], Cmd1[f"{what}{core}_LENGTH"]) for core in ("", "1")])
     for what in ("WEIGHT", "SCALE")
 }
@@ -93,8 +96,8 @@ def _activation(registers: RegisterFile, ofm_type: DataType) -> Activation:
     word = registers.short(Cmd0.ACTIVATION)
     function = word & 31
     minimum, maximum = read_bounds(registers, ofm_type)
-    if function in (0, 3, 4):
-        kind, lut = {0: ActivationKind.NONE, 3: ActivationKind.TANH, 4: ActivationKind.SIGMOID}[function], 0
+    if function in FUNCTIONS:
+        kind, lut = FUNCTIONS[function], 0
     elif FIRST_LUT <= function <= _LAST_LUT:
         kind, lut = ActivationKind.LUT, function - FIRST_LUT
     else:
@@ -112,7 +115,7 @@ def _activation(registers: RegisterFile, ofm_type: DataType) -> Activation:
 
 def _ranges(registers: RegisterFile, what: str, cores: int) -> tuple[ByteRange, ...]:
     """Weight or scale ranges, one per core."""
-    where, bounds = _RANGES[what]
+    where, bounds = RANGES[what]
     region = registers.short(where) & 7
     ranges = []
     for start, length in bounds[:cores]:

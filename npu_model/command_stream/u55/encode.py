@@ -7,7 +7,7 @@ scaling, BLOCKDEP; inside a feature map: region, bases, tiles, extents, strides 
 from __future__ import annotations
 
 from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1
-from npu_model.command_stream.u55.decode import FIRST_LUT
+from npu_model.command_stream.u55.decode import FIRST_LUT, FUNCTIONS, KINDS, RANGES
 from npu_model.command_stream.windows import set_block, set_bounds, set_strides, set_tiles, set_window
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.errors import InputError
@@ -26,18 +26,7 @@ from npu_model.program import (
 )
 
 _LOG2_BYTES = {8: 0, 16: 1, 32: 2}
-_FUNCTIONS = {ActivationKind.NONE: 0, ActivationKind.TANH: 3, ActivationKind.SIGMOID: 4}
-_COMMANDS = {
-    OperationKind.CONV_2D: Cmd0.CONV,
-    OperationKind.DEPTHWISE: Cmd0.DEPTHWISE,
-    OperationKind.POOL: Cmd0.POOL,
-    OperationKind.ELEMENTWISE: Cmd0.ELEMENTWISE,
-}
-_RANGE_REGISTERS = {
-    what: (Cmd0[f"{what}_REGION"], tuple((Cmd1[f"{what}{core}_BASE"], Cmd1[f"{what}{core}_LENGTH"]) for core in ("", "1")))
-    for what in ("WEIGHT", "SCALE")
-}
-"""Registers of the weights and of the scales: the region, and for each core the first byte and the length."""
+_COMMANDS = {kind: command for command, kind in KINDS.items()}
 SHRAM_DESTINATION = 1 << 8 | 3
 """DMA0_DST_REGION of a transfer to SHRAM: the internal mode bit, and the region that Vela 5.2.0 gives with it."""
 
@@ -82,7 +71,7 @@ def _ofm(writer: RegisterWriter, op: KernelOperation) -> None:
 def _ranges(writer: RegisterWriter, what: str, ranges: tuple[ByteRange, ...], cores: int) -> None:
     if len(ranges) != cores:
         raise InputError(f"{writer.where} has {len(ranges)} {what.lower()} ranges for {cores} core(s): give one range each.")
-    region, places = _RANGE_REGISTERS[what]
+    region, places = RANGES[what]
     writer.short(region, ranges[0].region)
     for (base, length), part in zip(places, ranges, strict=False):
         writer.address(base, part.start)
@@ -112,7 +101,7 @@ def _activation(writer: RegisterWriter, activation: Activation, ofm_type: DataTy
         writer.check("LUT slot", activation.lut, 0, 7)
         function = FIRST_LUT + activation.lut
     else:
-        function = _FUNCTIONS[activation.kind]
+        function = next(code for code, kind in FUNCTIONS.items() if kind is activation.kind)
     writer.short(Cmd0.ACTIVATION, function | activation.clip.code << 12)
     set_bounds(writer, activation, ofm_type)
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from naive_stripes import run_group
 from rfc_stripes import rfc_buffer_size, tensor_stripes
 
-import cascader.plan.fills
 import cascader.plan.stripe_plans
+import cascader.plan.stripe_trace
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.intervals import elements, whole
 from cascader.graph.propagator import InputAxis, Propagator
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.law
 RECOMPUTE, ROLLING, DOUBLE = BufferMode.RECOMPUTE, BufferMode.ROLLING, BufferMode.DOUBLE
 
 
-@pytest.mark.parametrize("module", [cascader.plan.stripe_plans, cascader.plan.fills])
+@pytest.mark.parametrize("module", [cascader.plan.stripe_plans, cascader.plan.stripe_trace])
 def test_hand_checked_examples(module: object) -> None:
     failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
     assert tried
