@@ -39,16 +39,14 @@ def _read_back(writer: RegisterWriter, commands: CommandSet, operation: Operatio
 class _Groups:
     """The words of operations so far, in groups: the waits, and the operation that they delay."""
 
-    def __init__(self, commands: CommandSet, *, checked: bool) -> None:
+    def __init__(self, commands: CommandSet) -> None:
         self.writer = RegisterWriter(commands.widths)
         self._commands = commands
-        self._checked = checked
 
     def _issue(self, operation: Operation, command: ShortRegister, parameter: int) -> int:
         """Append the operation's own command and check it; return the number of words so far."""
         self.writer.operate(command, parameter)
-        if self._checked:
-            _read_back(self.writer, self._commands, operation, command, parameter)
+        _read_back(self.writer, self._commands, operation, command, parameter)
         return len(self.writer.words)
 
     def _locate(self, number: int, operation: Operation) -> None:
@@ -76,17 +74,14 @@ def length_error(size: int) -> InputError:
     return InputError(f"The command stream has {size} bytes: the NPU reads less than {MAX_STREAM_BYTES}; use fewer stripes.")
 
 
-def encode_operations(
-    operations: Iterable[Operation], family: str = U55, *, checked: bool = True
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def encode_operations(operations: Iterable[Operation], family: str = U55) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Register command-stream words of ``operations``, and the words from the end of one operation to the end of the next.
 
     ``family`` is the accelerator's ``commands``. ``decode_words(words, family)`` gives the operations and counts back. InputError names the
     operation and the register if a value does not fit. It also names operations after NPU_OP_STOP, and operations that contradict
-    themselves: an IFM that kernel, stride and padding do not imply, or a kernel in an elementwise operation. Without ``checked`` nothing is
-    decoded again, which saves half of the time for words that are only counted.
+    themselves: an IFM that kernel, stride and padding do not imply, or a kernel in an elementwise operation.
     """
-    groups = _Groups(command_set(family), checked=checked)
+    groups = _Groups(command_set(family))
     ends = [0]
     group: list[Operation] = []
     stopped = False

@@ -54,10 +54,10 @@ def _tail(data: bytes) -> int:
     return len(words) - position - 1 if payload.words else 0
 
 
-def payload_checks(data: bytes, address: int = 0, accelerator_name: str | None = None) -> Iterator[DriverCheck]:
-    """The checks that a payload at an address fails on an accelerator, by default its own; InputError if it is malformed."""
+def payload_checks(data: bytes, address: int = 0) -> Iterator[DriverCheck]:
+    """The checks that a payload at an address fails on its own accelerator; InputError if it is malformed."""
     payload = parse_payload(data)
-    npu = accelerator(accelerator_name or payload.accelerator).name
+    npu = accelerator(payload.accelerator).name
     own = config_word(npu)
     for field, (lowest, mask) in _EQUAL_FIELDS.items():
         theirs, ours = payload.config >> lowest & mask, own >> lowest & mask

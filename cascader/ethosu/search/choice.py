@@ -181,23 +181,21 @@ class _Chooser(Struct, frozen=True):
             tried, effort = list(firsts.values()), QUICK_EFFORT
         effort = replace(effort, takers=self.takers)
         changed = changed_by_replays(tried, self.best.task.replay, self.executor, self.run.show, effort, self.best.rank)
-        for one in changed:
+        return min((*self._taken(changed), ordered[0]), key=self.best.rank)
+
+    def _taken(self, found: tuple[Replayed, ...]) -> tuple[Replayed, ...]:
+        """Some drafts, each of which competes to be the best."""
+        for one in found:
             self.best.take(one)
-        return min((*changed, ordered[0]), key=self.best.rank)
+        return found
 
     def in_its_bytes(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """Faster drafts from a search in the bytes of the fastest one."""
-        more = in_its_bytes(found, self._room, self.best.task.replay, self.executor, self.run.show)
-        for one in more:
-            self.best.take(one)
-        return more
+        return self._taken(in_its_bytes(found, self._room, self.best.task.replay, self.executor, self.run.show))
 
     def in_less_room(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """The fastest drafts. Each gets the copies that replay fastest, among the copies that are best within fewer bytes."""
-        more = in_less_room(found, self._room, self.best.task.replay, self.executor, self.run.show)
-        for one in more:
-            self.best.take(one)
-        return more
+        return self._taken(in_less_room(found, self._room, self.best.task.replay, self.executor, self.run.show))
 
     def with_later_copies(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """The drafts. The fastest ones have their copies issued later where that is faster: each competes once."""
@@ -212,10 +210,7 @@ class _Chooser(Struct, frozen=True):
         For the smallest aim they take no more bytes than these.
         """
         room = min(one.memory for one in found) if self.request.smallest else self._room
-        more = started_otherwise(starting_limits(found, room), self.best.task.replay, self.executor, self.run.show)
-        for one in more:
-            self.best.take(one)
-        return more
+        return self._taken(started_otherwise(starting_limits(found, room), self.best.task.replay, self.executor, self.run.show))
 
     def proven(self, fastest: Replayed) -> tuple[Replayed, Proof | None]:
         """The fastest draft that fits, found from a first one, and the result of an exhaustive search.

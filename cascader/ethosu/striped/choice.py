@@ -56,12 +56,12 @@ def rolls_here(plan: StripePlan) -> bool:
     )
 
 
-def proposals(graph: CascaderGraph, macs: int, options: StripeOptions | None = None) -> tuple[Proposal[StripedGroup], ...]:
+def proposals(graph: CascaderGraph, macs: int) -> tuple[Proposal[StripedGroup], ...]:
     """The plans that cover a network's affine graph, by ascending bytes.
 
     No plan has more bytes and more cycles at ``macs`` a cycle than another.
     """
-    chosen = options or (FINE if len(graph.parts) <= _FEW else COARSE)
+    chosen = FINE if len(graph.parts) <= _FEW else COARSE
     rates = StripeRates(work_per_cycle=macs)
     return frontier([[plan for plan in ending if rolls_here(plan)] for ending in all_plans(graph, chosen, rates)])
 
@@ -87,9 +87,9 @@ def _staging(network: Network, graph: CascaderGraph, plans: Sequence[StripePlan]
         yield tuple(made)
 
 
-def _points(network: Network, task: Task, options: StripeOptions | None) -> Iterator[StripedPoint]:
+def _points(network: Network, task: Task) -> Iterator[StripedPoint]:
     device, graph = accelerator(task.accelerator), affine_graph(network)
-    for proposal in proposals(graph, device.macs, options):
+    for proposal in proposals(graph, device.macs):
         for plans in _staging(network, graph, proposal.plans):
             sources = (Sources.staged if any(plan.staged for plan in plans) else Sources.direct)(task.system, task.provenance.timing)
             try:
@@ -100,9 +100,7 @@ def _points(network: Network, task: Task, options: StripeOptions | None) -> Iter
             yield StripedPoint(Point(schedule.arena_size, cycles, proposal.cycles, schedule), graph, plans)
 
 
-def striped_choice(
-    task: Task, budget: int | None, *, smallest: bool = False, options: StripeOptions | None = None, show: Progress = silent
-) -> StripedPoint:
+def striped_choice(task: Task, budget: int | None, *, smallest: bool = False, show: Progress = silent) -> StripedPoint:
     """The fastest schedule in replay of plans of stripes within a budget of bytes (None: any number), or the smallest one.
 
     The network is planned in its legalised layout, and with every tensor in pixels. InputError, with the fewest bytes found, if none fits.
@@ -113,7 +111,7 @@ def striped_choice(
     show(f"Planning stripes of {len(task.network.graph.parts)} parts along any axes")
     pixels = pixel_layouts(task.network)
     networks = (task.network,) if pixels == task.network else (task.network, pixels)
-    found = [one for network in networks for one in _points(network, task, options)]
+    found = [one for network in networks for one in _points(network, task)]
     fitting = [one for one in found if budget is None or one.point.memory <= budget]
     if not fitting:
         least = min((one.point.memory for one in found), default=0)

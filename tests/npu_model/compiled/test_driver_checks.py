@@ -52,12 +52,6 @@ def test_an_older_minor_version_and_another_patch_are_taken() -> None:
     assert list(payload_checks(changed(payload(), 3, 0x1004_0000))) == []
 
 
-def test_a_payload_on_another_accelerator_is_found() -> None:
-    (found,) = payload_checks(payload(), accelerator_name="ethos-u55-256")
-    assert found.name == "optimiser configuration"
-    assert found.found == "macs_per_cc is 7 in the payload and 8 in ethos-u55-256"
-
-
 def test_a_stream_or_constants_at_an_odd_place_are_found() -> None:
     assert [check.name for check in payload_checks(payload(), address=4)] == ["command stream alignment"]
     data = payload()
