@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import npu_testbed
-from cascader.frontends.vela import CompilerOptions, checked_network, compile_network, legalised, prepared
+from cascader.frontends.vela import CompilerOptions, checked_network, compile_network, legalised
+from cascader.frontends.vela.known_tensors import prepared
 from npu_model.compiled.network import OFFLINE_ALLOCATION, CpuOperator, read_compiled
 from npu_model.tflite.known_values import MOST_BYTES, known_values
 from npu_model.tflite.model import read_tflite
@@ -182,7 +183,7 @@ def test_rows_padded_by_nothing_are_joined_whatever_their_signatures_say(signed:
 
 
 def test_each_core_can_rescue_the_other_where_pads_of_nothing_are_joined() -> None:
-    from cascader.frontends.vela import without_identities  # noqa: PLC0415  # of this test alone
+    from cascader.frontends.vela.model_changes import without_identities  # noqa: PLC0415  # of this test alone
 
     plain = without_identities(prepared(cut_network())[0])
     for legacy in (False, True):

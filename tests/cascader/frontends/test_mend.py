@@ -15,7 +15,8 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.frontends.vela import CompilerOptions, Mended, VelaResult, compile_network, import_network, mended_network, named_network
+from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network, import_network, mended_network, named_network
+from cascader.frontends.vela.mend import Mended
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, Rounding
 from npu_testbed.devices.configs import load_timing_adapter

@@ -16,7 +16,8 @@ from state_networks import with_state
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.file import from_json, to_json
-from cascader.frontends.vela import CompilerOptions, compile_network, legalised, named_network, prepared
+from cascader.frontends.vela import CompilerOptions, compile_network, legalised, named_network
+from cascader.frontends.vela.known_tensors import prepared
 from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.tflite.model import read_tflite
 from npu_model.tflite.records import OperatorRecord

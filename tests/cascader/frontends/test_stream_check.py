@@ -33,11 +33,10 @@ from cascader.frontends.vela import (
     mended_network,
     named_network,
     stream_check,
-    stream_fault,
 )
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.lift import lift
-from cascader.frontends.vela.stream_check import Allocation, allocations, stray_accesses
+from cascader.frontends.vela.stream_check import Allocation, allocations, stray_accesses, stream_fault
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
