@@ -13,7 +13,6 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.striped import choice
 from cascader.ethosu.striped.choice import StripedPoint
-from cascader.plan.stripe_plans import StripeOptions
 from npu_testbed.commands.cli import main
 
 
@@ -23,10 +22,10 @@ def plans_are_made_once() -> Iterator[None]:
     planned = choice._points
     made: list[tuple[Network, list[StripedPoint]]] = []
 
-    def points(network: Network, task: Task, options: StripeOptions | None) -> list[StripedPoint]:
+    def points(network: Network, task: Task) -> list[StripedPoint]:
         known = next((found for one, found in made if one == network), None)
         if known is None:
-            known = list(planned(network, task, options))
+            known = list(planned(network, task))
             made.append((network, known))
         return known
 
