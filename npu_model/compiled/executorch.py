@@ -10,10 +10,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words, parse_payload
 from npu_model.compiled.method_plan import method_plan
-from npu_model.compiled.network import CompiledNetwork, CpuOperator
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.compiled.payload_network import in_turn
 from npu_model.errors import InputError
 from npu_model.printable import printable
 from npu_model.program import Binding, DataType, Program, Region, RegionRole
@@ -84,7 +87,8 @@ def _tensors(block: bytes, what: str, number: int) -> tuple[Binding, ...]:
     return tuple(found)
 
 
-def _program(blocks: dict[str, bytes], number: int) -> Program:
+def _delegate(blocks: dict[str, bytes], number: int) -> CompiledNetwork:
+    """The network of one stream."""
     missing = [name for name in _BLOCKS if name not in blocks]
     if missing:
         raise _fault(f"lacks {', '.join(missing)}")
@@ -108,7 +112,7 @@ def _program(blocks: dict[str, bytes], number: int) -> Program:
         outputs=_tensors(blocks["outputs"], "output", number),
     )
     check_program(program, accelerator(program.accelerator))
-    return program
+    return CompiledNetwork((program,), arena, program.inputs, program.outputs)
 
 
 def _starts(data: bytes) -> Iterator[int]:
@@ -133,11 +137,5 @@ def read_executorch(data: bytes) -> CompiledNetwork:
     starts = [start for _, start in zip(range(_MOST_STREAMS), _starts(data), strict=False)]
     if not starts:
         raise InputError("The file holds no vela_bin_stream: delegate a part of the network to the Ethos-U backend.")
-    programs = [_program(_blocks(data, start), number) for number, start in enumerate(starts)]
-    steps: list[Program | CpuOperator] = []
-    for program in programs:
-        if steps and isinstance(steps[-1], Program):
-            steps.append(CpuOperator(RUNTIME, steps[-1].outputs, program.inputs))
-        steps.append(program)
-    arena = max(region.size for program in programs for region in program.regions if region.index == ARENA)
-    return CompiledNetwork(tuple(steps), arena, programs[0].inputs, programs[-1].outputs, method=method_plan(data))
+    delegates = [_delegate(_blocks(data, start), number) for number, start in enumerate(starts)]
+    return replace(in_turn(delegates, RUNTIME), method=method_plan(data))

@@ -86,15 +86,15 @@ def with_ends(network: CompiledNetwork, inputs: tuple[Binding, ...], outputs: tu
     return CompiledNetwork(tuple(steps), network.arena_size, inputs, outputs)
 
 
-def in_turn(networks: Sequence[CompiledNetwork]) -> CompiledNetwork:
+def in_turn(networks: Sequence[CompiledNetwork], between: str = APPLICATION) -> CompiledNetwork:
     """Networks of one payload each, which run one after the other in the largest arena.
 
-    An operator :data:`APPLICATION` on the CPU stands for whatever the application does between two of them.
+    An operator ``between`` on the CPU stands for whatever the application does between two of them.
     """
     steps: list[Program | CpuOperator] = []
     for before, network in zip((None, *networks), networks, strict=False):
         if before is not None:
-            steps.append(CpuOperator(APPLICATION, before.outputs, network.inputs))
+            steps.append(CpuOperator(between, before.outputs, network.inputs))
         steps += network.programs
     arena = max(network.arena_size for network in networks)
     return CompiledNetwork(tuple(steps), arena, networks[0].inputs, networks[-1].outputs)

@@ -19,7 +19,6 @@ from npu_model.program import Kernel, KernelOperation, OperationKind
 from npu_model.program.check import ofm_ublock_of
 from npu_model.shapes import round_up
 
-Int16 = npt.NDArray[np.int16]
 Places = npt.NDArray[np.int64]
 """Positions of symbols in the flat OHWI array; -1 is a zero for padding."""
 

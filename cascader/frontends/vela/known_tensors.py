@@ -7,8 +7,10 @@ file that some tool has cut. Vela leaves operators on the CPU if they compute va
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from math import prod
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -32,16 +34,24 @@ def _is_other(tensor: TfliteTensor) -> bool:
     )
 
 
-def with_own_shapes(model: bytes) -> bytes:
-    """The .tflite ``model`` without signatures that contradict its shapes. It is unchanged if it has none, or if no records can hold it."""
-    other = {number for number, tensor in enumerate(model_of(model).tensors) if _is_other(tensor)}
-    if not other:
-        return model
+def _with_tensors(model: bytes, changed: Mapping[int, Mapping[str, Any]], without: Collection[int] = ()) -> bytes:
+    """The .tflite ``model`` with some tensors changed, and without the operators that write the tensors ``without``.
+
+    It is unchanged if no records can hold it, or if no operator is left.
+    """
     with suppress(InputError):
         records = read_records(model)
-        tensors = (replace(one, shape_signature=()) if number in other else one for number, one in enumerate(records.tensors))
-        return write_tflite(replace(records, tensors=tuple(tensors)))
+        operators = tuple(one for one in records.operators if len(one.outputs) != 1 or one.outputs[0] not in without)
+        tensors = tuple(replace(one, **changed.get(number, {})) for number, one in enumerate(records.tensors))
+        if operators or not without:
+            return write_tflite(replace(records, tensors=tensors, operators=operators))
     return model
+
+
+def with_own_shapes(model: bytes) -> bytes:
+    """The .tflite ``model`` without signatures that contradict its shapes. It is unchanged if it has none, or if no records can hold it."""
+    other = {number: {"shape_signature": ()} for number, tensor in enumerate(model_of(model).tensors) if _is_other(tensor)}
+    return _with_tensors(model, other) if other else model
 
 
 def without_known_operators(model: bytes) -> bytes:
@@ -54,13 +64,7 @@ def without_known_operators(model: bytes) -> bytes:
         return model
     with suppress(InputError):
         known = known_values(RecordReader(model))
-        if not known:
-            return model
-        records = read_records(model)
-        operators = tuple(one for one in records.operators if len(one.outputs) != 1 or one.outputs[0] not in known)
-        tensors = (replace(one, data=known[number]) if number in known else one for number, one in enumerate(records.tensors))
-        if operators:
-            return write_tflite(replace(records, tensors=tuple(tensors), operators=operators))
+        return _with_tensors(model, {number: {"data": value} for number, value in known.items()}, known) if known else model
     return model
 
 
@@ -87,21 +91,15 @@ def with_known_reshapes(model: bytes) -> bytes:
     """
     parsed = model_of(model)
     shapes = {number: one.shape for number, one in enumerate(parsed.tensors)}
-    found: dict[int, tuple[int, ...]] = {}
+    found: dict[int, Mapping[str, Any]] = {}
     for one in parsed.operators:
         if one.code == "RESHAPE" and len(one.inputs) == 2 and min(*one.inputs, *one.outputs) >= 0:
             made, operand = one.outputs[0], parsed.tensors[one.inputs[1]]
             shape = _reshaped(parsed.tensors[made], operand.data, prod(shapes[one.inputs[0]])) if operand.dtype == "INT32" else None
             if shape is not None and shape != shapes[made]:
-                found[made] = shapes[made] = shape
-    if not found:
-        return model
-    with suppress(InputError):
-        records = read_records(model)
-        tensors = (replace(one, shape=found.get(number, one.shape)) for number, one in enumerate(records.tensors))
-        other = (replace(one, shape_signature=()) if number in found else one for number, one in enumerate(tensors))
-        return write_tflite(replace(records, tensors=tuple(other)))
-    return model
+                shapes[made] = shape
+                found[made] = {"shape": shape, "shape_signature": ()}
+    return _with_tensors(model, found) if found else model
 
 
 def prepared(model: bytes) -> tuple[bytes, tuple[ConstantOutput, ...]]:
