@@ -38,7 +38,7 @@ from cascader.ethosu.search.replays import (
     with_later_copies,
 )
 from cascader.ethosu.search.request import unseen
-from cascader.ethosu.search.search import SearchResult, SearchSpace, distinct, explore, new_drafts, proven_bytes, search
+from cascader.ethosu.search.search import QUICK_CYCLES, SearchResult, SearchSpace, distinct, explore, new_drafts, proven_bytes, search
 from cascader.ethosu.search.task import Choice, Point, Proof, Size, Task, idle
 from cascader.ethosu.search.tolerance import Tolerance, smallest_within, worth_a_tolerance
 from cascader.ethosu.verify.check import check_schedule
@@ -57,6 +57,9 @@ Other blocks saved up to a tenth of a small network's cycles. :class:`Effort` sa
 
 LESS_ROOM = tuple(Fraction(part, 16) for part in range(15, 7, -1))
 """Shares of the fastest draft's bytes. A network of few parts is searched in these bytes, too: its estimates are off by several per cent.
+
+The few parts may be those of one form. If more than :data:`QUICK_CYCLES` are expected in a form of many parts, that form's estimates are
+close, and the network is not searched in less room.
 """
 
 
@@ -132,8 +135,8 @@ class _Chooser(Struct, frozen=True):
         # A listener gets drafts on the way, with blocks. Otherwise blocks are chosen only for drafts that are replayed.
         blocks = self.run.seen is not unseen
         drafts = self._fitting(self._found(LimitRequest(frontier=False, budgets=(self._room,), fastest=True, blocks=blocks)).drafts)
-        if drafts and has_few_parts(self.explored):
-            fastest = min(drafts, key=lambda one: (one.cycles, one.memory))
+        fastest = min(drafts, key=lambda one: (one.cycles, one.memory), default=None)
+        if fastest is not None and has_few_parts(self.explored) and self._is_poorly_known(fastest):
             less = tuple(sorted({int(fastest.memory * share) for share in LESS_ROOM}))
             # With a budget, the forms that only save bytes have shown their worth; they hardly gain within fewer bytes.
             tried = self.explored if self.request.budget is None else self.explored.usual_alone
@@ -141,6 +144,10 @@ class _Chooser(Struct, frozen=True):
             drafts += self._fitting(search(tried, request, self.executor, self.run.show).drafts)
         chosen = close(drafts)
         return chosen if blocks else distinct(in_their_blocks(chosen, self.explored, self.executor, self.run.show))
+
+    def _is_poorly_known(self, draft: Draft) -> bool:
+        """Whether estimates of a draft's form are off by several per cent: those of a short network, or of few parts."""
+        return draft.cycles <= QUICK_CYCLES or len(self.explored.form_of(draft).network.graph.parts) <= MOST_PARTS
 
     def everywhere(self) -> Sequence[Draft]:
         """The drafts of a whole frontier, and those for the budget, that fit and are worth a replay.

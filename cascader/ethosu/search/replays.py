@@ -24,6 +24,7 @@ from cascader.ethosu.search.remote_calls import (
     replay,
 )
 from cascader.ethosu.search.replayed import Replayed
+from cascader.ethosu.search.replayed_changes import BLOCKS
 from cascader.ethosu.search.search import SearchSpace, answers
 from cascader.ethosu.search.task import Progress, Replay, ignored, silent
 from cascader.search.workers import Directed, Takers
@@ -269,16 +270,26 @@ class _Turn(Struct, frozen=True):
         return self.number < self.effort.turns + (self.effort.more if self.gained else 0)
 
     def share(self, one: Replayed) -> Share:
-        """A draft's share of the effort. Drafts that compete have copies changed once they lead."""
+        """A draft's share of the effort. Drafts that compete have copies changed once they lead.
+
+        Their blocks stay if there is no time for the blocks of one part: so few changes of a long draft gain nothing.
+        """
         effort = self.effort
         blocks = effort.cycles if effort.turns == 1 else effort.cycles // 2
         copies = effort.cycles // 2 if self.number or effort.turns == 1 else 0
-        return Share(blocks, copies, self.number * blocks, None if one is self.first else effort.cycles)
+        tried = blocks if effort.turns == 1 or blocks >= BLOCKS * one.cycles else 0
+        return Share(tried, copies, self.number * blocks, None if one is self.first else effort.cycles)
 
     def next(self, after: Sequence[Replayed], rank: Callable[[Replayed], tuple[float, ...]]) -> _Turn:
-        """The next turn: the better half of the drafts that are left, but two at least, as they are ``after`` this turn."""
+        """The next turn: the better half of the drafts that are left, but two at least, as they are ``after`` this turn.
+
+        Of equally fast drafts of a form only the first is left: usually they have become one schedule.
+        """
         first = next((new for old, new in zip(self.left, after, strict=True) if old is self.first), self.first)
-        left = sorted(after, key=rank)[: max(_FINALISTS, (len(after) + 1) // 2)]
+        others: dict[tuple[Form, int], Replayed] = {}
+        for one in sorted(after, key=rank):
+            others.setdefault((one.form, one.cycles), one)
+        left = list(others.values())[: max(_FINALISTS, (len(after) + 1) // 2)]
         return _Turn(self.effort, left, first, self.number + 1, any(one not in self.left for one in left))
 
 

@@ -58,6 +58,12 @@ CPU time, for the same schedule.
 AT_FIRST = Fraction(106, 100)
 """Like HOPEFUL, before any change, for forms that only save bytes: such a form is seldom fastest if others fit."""
 
+CLOSELY_KNOWN = Fraction(101, 100), Fraction(1005, 1000), Fraction(1005, 1000)
+"""Like HOPEFUL where there is room and more than :data:`QUICK_CYCLES` are expected: before any change, and after each part of the changes.
+
+Of eight such networks changes saved at most 0.33 %, and the errors of the estimates of two forms differed by at most 0.35 %.
+"""
+
 HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fraction(108, 100)))
 """Like HOPEFUL, for a frontier: the schedule of a limit may be a point even if another limit has fewer estimated cycles in the same bytes.
 """
@@ -317,7 +323,7 @@ def _times(explored: SearchSpace, promised: Iterable[int | None], number: int) -
     """Multiple of the fewest cycles that a form may be expected to take after the first or second part of its changes."""
     quick = list(promised)
     if not _are_quick(quick, QUICK_CYCLES):
-        return HOPEFUL[number][1]
+        return CLOSELY_KNOWN[number + 1] if explored.has_room else HOPEFUL[number][1]
     return HOPEFUL_QUICK[number][1] if not explored.has_room or _are_quick(quick, QUICKEST_CYCLES) else AT_FIRST
 
 
@@ -332,11 +338,15 @@ def _worth_a_change(
     """The limits. A form that only saves bytes loses its limits if its expected cycles, before any change, are far from the fewest.
 
     If there is room, every form does: changes mostly make up for scarce bytes. Then a network of at most
-    :data:`QUICKEST_CYCLES` keeps forms that are as far off as later.
+    :data:`QUICKEST_CYCLES` keeps forms that are as far off as later, and one of more than :data:`QUICK_CYCLES` only close ones.
     """
     promised = _promised(limits, Fraction(0), executor, show)
-    is_far = explored.has_room and _are_quick(promised, QUICKEST_CYCLES)
-    kept = hopeful(limits, promised, HOPEFUL_QUICK[0][1] if is_far else AT_FIRST)
+    times = AT_FIRST
+    if explored.has_room and _are_quick(promised, QUICKEST_CYCLES):
+        times = HOPEFUL_QUICK[0][1]
+    elif explored.has_room and not _are_quick(promised, QUICK_CYCLES):
+        times = CLOSELY_KNOWN[0]
+    kept = hopeful(limits, promised, times)
     usual = () if explored.has_room else explored.forms[: explored.usual]
     stay = {id(form) for form in (*usual, *(form for form, _ in kept))}
     return [one for one in limits if id(one[0]) in stay]
