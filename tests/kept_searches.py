@@ -24,10 +24,9 @@ from cascader.ethosu.search.form import Form
 from cascader.search import workers
 
 KEPT = frozenset({
-    remote_calls.outline, remote_calls.least_of_plans, remote_calls.least_bytes, remote_calls.promise, remote_calls.at_limit,
-    remote_calls.without_blocks, remote_calls.in_blocks, remote_calls.smallest, remote_calls.other_starts, remote_calls.less_room,
-    remote_calls.change, remote_calls.replay, remote_calls.check,
-    exhaustive.search_whole,
+    remote_calls.outline, remote_calls.least_of_plans, remote_calls.least_bytes, remote_calls.unbounded, remote_calls.promise,
+    remote_calls.at_limit, remote_calls.without_blocks, remote_calls.in_blocks, remote_calls.smallest, remote_calls.other_starts,
+    remote_calls.less_room, remote_calls.change, remote_calls.replay, remote_calls.check, exhaustive.search_whole,
 })  # fmt: skip
 """The calls of a search whose answers are kept: all but the making of forms."""
 

@@ -121,15 +121,15 @@ class Drafter:
         self,
         scheduler: DepthFirstScheduler,
         cost: CostModel,
-        table: PlanTable[Group],
+        table: Callable[[], PlanTable[Group]],
         plans: PlanOptions,
         options: DraftOptions,
         overlap: Overlap | None = None,
         homes: Sequence[int] = (),
     ) -> None:
-        """``homes`` are the addresses of tensors outside the arena, 0 of all others."""
+        """``table`` makes the plans once a draft needs them. ``homes`` are the addresses of tensors outside the arena, 0 of all others."""
         self._graph = scheduler.graph
-        self._table = table
+        self._make_table = table
         self._plans = plans
         self._options = options
         self.placement = Placement(scheduler, in_place=plans.in_place, homes=homes)
@@ -139,6 +139,20 @@ class Drafter:
         """Cycles of a division whose copies have unlimited bytes: no arena makes it faster."""
         self._improved, self._layer_by_layer = cache(self._improvements), cache(self._plain)
         self.trials = Trials(self.placement, self._placer, options.moves)
+
+    @cached_property
+    def _table(self) -> PlanTable[Group]:
+        return self._make_table()
+
+    @property
+    def _whole(self) -> Groups:
+        """The groups of a network layer by layer."""
+        return tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
+
+    @property
+    def unbounded(self) -> int:
+        """Expected cycles layer by layer with the best copies in unlimited bytes. No plan is made for it."""
+        return self._unbounded(self._whole)
 
     def _regrouping(self, start: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, in rounds while any change helps."""
@@ -240,8 +254,7 @@ class Drafter:
 
         Its copies are placed patiently, because that compiler's bytes may barely suffice.
         """
-        groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
-        return self.trials.whole(groups, [frozenset()], budget, patient=True)
+        return self.trials.whole(self._whole, [frozenset()], budget, patient=True)
 
     def drafts(self, budget: int) -> tuple[Draft, ...]:
         """Drafts for an arena of ``budget`` bytes, the one with the fewest expected cycles first; none if no tried draft fits.

@@ -102,7 +102,6 @@ class Cascader:
         self.scheduler = DepthFirstScheduler(self.graph)
         device, timing = find_accelerator(accelerator), expected or provenance.timing
         self.cost = StripeCost(network, self.graph, device, system, timing, choose_blocks=options.choose_blocks)
-        self.plans: PlanTable[Group] = Planner(self.scheduler, self.cost, options.plans).table()
         self.kernels = DraftKernels(network)
         self._form = form
         self._tables = tables or Tables(network, device)
@@ -111,7 +110,12 @@ class Cascader:
         self.in_blocks = cache(self._in_blocks)
         overlap = Neighbours(network, self.graph, self.cost, device) if options.overlap else None
         homes = home_addresses(network)
-        self.drafter = Drafter(self.scheduler, self.cost, self.plans, options.plans, options.drafts, overlap, homes)
+        self.drafter = Drafter(self.scheduler, self.cost, lambda: self.plans, options.plans, options.drafts, overlap, homes)
+
+    @cached_property
+    def plans(self) -> PlanTable[Group]:
+        """The plans of all groups, made on demand."""
+        return Planner(self.scheduler, self.cost, self.options.plans).table()
 
     @property
     def copy_sets(self) -> Trials:

@@ -139,6 +139,7 @@ class _Kind(Struct, frozen=True):
 _KINDS: dict[object, _Kind] = {
     remote_calls.outline: _Kind(_form_key, plain, _read(remote_calls.FormLimits)),
     remote_calls.least_of_plans: _Kind(_form_key, plain, _read(int)),
+    remote_calls.unbounded: _Kind(_form_key, plain, _read(int)),
     remote_calls.least_bytes: _Kind(_form_key, plain, _read(int)),
     remote_calls.promise: _Kind(_form_key, plain, _read(int | None)),
     remote_calls.at_limit: _Kind(_form_key, plain, _DRAFTS),

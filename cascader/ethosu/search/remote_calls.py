@@ -63,6 +63,11 @@ def outline(form: Form, bounds: bool) -> FormLimits:  # noqa: FBT001  # as it is
     return FormLimits(plans.limits(), bound, plans.most_bytes(), least_floor(plans.scheduler))
 
 
+def unbounded(form: Form) -> int:
+    """Expected cycles of a form layer by layer with the best copies in unlimited bytes, before it is planned."""
+    return form.cascader.drafter.unbounded
+
+
 def least_bytes(form: Form) -> int:
     """Bytes of the arena that every schedule of a form takes: its floor, or for a small form the least over all divisions."""
     plans = form.cascader

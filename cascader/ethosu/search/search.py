@@ -26,6 +26,7 @@ from cascader.ethosu.search.remote_calls import (
     ready,
     rewritten,
     smallest,
+    unbounded,
     without_blocks,
 )
 from cascader.ethosu.search.task import Origin, Progress, Task, ignored, silent
@@ -187,6 +188,7 @@ def explore(
     origins = (*usual, *more()) if bounds or room is None else usual
     forms = _forms(task, origins)
     always = [form for form, origin in zip(forms, origins, strict=True) if not origin.smaller]
+    always = always if bounds or room is None else worth_a_plan(always, room, executor, show)
     asked, others = _asked(executor, always, bounds), [form for form, origin in zip(forms, origins, strict=True) if origin.smaller]
     held = [executor.submit(least_of_plans, form) for form in others]
     outlines = list(answers(asked, "Planning stripes: {} of {} forms", show, [form.description for form in always]))
@@ -205,6 +207,21 @@ def explore(
     proven = tuple(one.bound for one in outlines if one.bound is not None)
     has_room = gain is not None and gain <= WORTH_BYTES
     return SearchSpace(tuple(forms), len(always), tuple(one.limits for one in outlines), proven, most, floor, has_room)
+
+
+def worth_a_plan(forms: Sequence[Form], room: int, executor: Executor, show: Progress = silent) -> list[Form]:
+    """The forms that are worth a plan. If there is room, they are close to the fewest expected cycles in unlimited bytes.
+
+    There is room if the quickest form, planned, expects hardly more cycles in ``room`` bytes. No other form is then quicker than it is in
+    unlimited bytes, but for what changes save.
+    """
+    asked = [executor.submit(unbounded, form) for form in forms]
+    least = list(answers(asked, "Estimating the cycles of {} of {} forms", show, [form.description for form in forms]))
+    quickest = least.index(min(least))
+    (expected,) = _promised([(forms[quickest], room)], Fraction(0), executor, show)
+    if expected is None or expected > WORTH_BYTES * least[quickest]:
+        return list(forms)
+    return [form for form, cycles in zip(forms, least, strict=True) if cycles <= _first_times(least) * least[quickest]]
 
 
 def _forms(task: Task, origins: Sequence[Origin]) -> list[Form]:
@@ -327,6 +344,13 @@ def _times(explored: SearchSpace, promised: Iterable[int | None], number: int) -
     return HOPEFUL_QUICK[number][1] if not explored.has_room or _are_quick(quick, QUICKEST_CYCLES) else AT_FIRST
 
 
+def _first_times(promised: Sequence[int | None]) -> Fraction:
+    """Multiple of the fewest cycles that a form may be expected to take before any change, where there is room."""
+    if _are_quick(promised, QUICKEST_CYCLES):
+        return HOPEFUL_QUICK[0][1]
+    return AT_FIRST if _are_quick(promised, QUICK_CYCLES) else CLOSELY_KNOWN[0]
+
+
 def _are_quick(promised: Iterable[int | None], most: int) -> bool:
     """Whether the fewest of some expected cycles are at most ``most``."""
     return min(filter(None, promised), default=nothing_known()) <= most
@@ -341,12 +365,7 @@ def _worth_a_change(
     :data:`QUICKEST_CYCLES` keeps forms that are as far off as later, and one of more than :data:`QUICK_CYCLES` only close ones.
     """
     promised = _promised(limits, Fraction(0), executor, show)
-    times = AT_FIRST
-    if explored.has_room and _are_quick(promised, QUICKEST_CYCLES):
-        times = HOPEFUL_QUICK[0][1]
-    elif explored.has_room and not _are_quick(promised, QUICK_CYCLES):
-        times = CLOSELY_KNOWN[0]
-    kept = hopeful(limits, promised, times)
+    kept = hopeful(limits, promised, _first_times(promised) if explored.has_room else AT_FIRST)
     usual = () if explored.has_room else explored.forms[: explored.usual]
     stay = {id(form) for form in (*usual, *(form for form, _ in kept))}
     return [one for one in limits if id(one[0]) in stay]

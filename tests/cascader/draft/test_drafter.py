@@ -36,5 +36,5 @@ def test_no_more_changes_are_made_than_were_asked_for(asked: tuple[int, ...]) ->
 def test_a_copy_may_serve_several_parts_only_where_two_have_the_same_constants(shares: bool) -> None:  # noqa: FBT001  # a row of a table
     graph, cost = chain(*[(2, RowPropagator(2))] * 5), ToyCosts(shares=shares)
     scheduler, plans = DepthFirstScheduler(graph), PlanOptions(stripe_rows=(1,))
-    drafter = Drafter(scheduler, cost, Planner(scheduler, cost, plans).table(), plans, DraftOptions(moves=4, stripe_rows=(1,)))
+    drafter = Drafter(scheduler, cost, Planner(scheduler, cost, plans).table, plans, DraftOptions(moves=4, stripe_rows=(1,)))
     assert drafter._placer.shares == shares  # what the trials ask

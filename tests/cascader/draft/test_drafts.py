@@ -48,7 +48,7 @@ def graphs(max_parts: int) -> st.SearchStrategy[RowGraph]:
 
 def drafter(graph: RowGraph, options: DraftOptions = OPTIONS) -> Drafter:
     scheduler = DepthFirstScheduler(graph)
-    return Drafter(scheduler, COST, Planner(scheduler, COST, PLANS).table(), PLANS, options)
+    return Drafter(scheduler, COST, Planner(scheduler, COST, PLANS).table, PLANS, options)
 
 
 def budget_of(graph: RowGraph, share: int) -> int:

@@ -69,7 +69,7 @@ def test_the_smallest_arena_is_never_larger_with_it(graph: RowGraph) -> None:
 
     def smallest() -> int:
         table = Planner(scheduler, ToyCosts(), PLANS).table()
-        return Drafter(scheduler, ToyCosts(), table, PLANS, DraftOptions(moves=MOVES)).smallest.memory
+        return Drafter(scheduler, ToyCosts(), lambda: table, PLANS, DraftOptions(moves=MOVES)).smallest.memory
 
     found = smallest()
     with patch.object(packing, "_PLACED", 0):

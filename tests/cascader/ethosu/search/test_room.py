@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import cast
 
@@ -13,7 +14,7 @@ from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.request import Run
-from cascader.ethosu.search.search import explore, of_better_core
+from cascader.ethosu.search.search import explore, of_better_core, worth_a_plan
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import workers
 from npu_model.errors import SearchedError
@@ -114,3 +115,32 @@ def test_a_quick_search_refuses_at_once_what_the_smallest_drafts_exceed(home: st
         monkeypatch.setattr(Cascader, "drafts_at", None)
         with pytest.raises(SearchedError, match=f"{least} bytes are the smallest arena reached"):
             choose(task, executor, 2_560, Run(bounds=False), effort="quick")
+
+
+@pytest.mark.parametrize(
+    ("least", "expected", "kept"),
+    [
+        ([2_000_000, 2_021_000, 2_019_000], 2_004_000, [0, 2]),
+        ([2_000_000, 2_021_000, 2_019_000], 2_005_000, [0, 1, 2]),  # bytes are scarce
+        ([536_000, 500_000, 529_000], 500_000, [1, 2]),
+        ([99_000, 90_000, 98_000], 90_000, [0, 1, 2]),
+    ],
+)
+def test_forms_far_off_are_not_planned_where_there_is_room(least: list[int], expected: int, kept: list[int]) -> None:
+    def form(cycles: int) -> Form:
+        drafter = SimpleNamespace(unbounded=cycles)
+        return cast("Form", SimpleNamespace(description="", cascader=SimpleNamespace(drafter=drafter, promise=lambda *_: expected)))
+
+    forms = [form(cycles) for cycles in least]
+    with workers(1) as executor:
+        assert worth_a_plan(forms, 1000, executor) == [forms[number] for number in kept]
+
+
+@pytest.mark.parametrize("source", ["zoo:resnet8", "zoo:ds_cnn"])
+def test_cycles_expected_in_unlimited_bytes_are_close_to_those_of_most_room(source: str) -> None:
+    task = load_task(source)
+    with workers(1) as executor:
+        explored = explore(task, executor, bounds=True, room=1 << 20)
+    for form in explored.usual_alone.forms:
+        expected = form.cascader.promise(form.cascader.most_bytes(), Fraction(0))
+        assert expected == pytest.approx(form.cascader.drafter.unbounded, rel=0.01)
