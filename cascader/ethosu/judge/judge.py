@@ -10,6 +10,9 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.drafts import schedule_of
 from npu_model.accelerator import accelerator as find_accelerator
 
+_MOST_KNOWN = 512
+"""The most drafts whose cycles a judge remembers; beyond it all are forgotten. Changes by replays repeat up to half of the drafts."""
+
 
 class Judge:
     """Gives the cycles of a network's drafts in a ``replay``. A compiled replay takes drafts, any other replay takes lowered Programs.
@@ -25,11 +28,21 @@ class Judge:
         self._tables = tables or Tables(network, device)
         self._network = network
         self._decides = decides(replay, accelerator)
+        self._known: dict[object, int] = {}
 
     def cycles(self, draft: Draft) -> int:
         """NPU cycles of a draft, which is not checked."""
         if not self._decides:
             return draft.cycles
+        found = self._known.get(draft.runs)
+        if found is None:
+            found = self._replayed(draft)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[draft.runs] = found
+        return found
+
+    def _replayed(self, draft: Draft) -> int:
         works = self._works
         issued = None if works is None else self._tables.issued(draft, works)
         if issued is None or works is None:
