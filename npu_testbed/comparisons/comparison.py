@@ -20,9 +20,10 @@ from npu_model.memory.outer_arena import has_outer_arena
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_testbed.comparisons.answer import AT_PERFORMANCE_CYCLES, AT_SIZE_CYCLES, IN_PERFORMANCE_BYTES, SMALLEST, BestAnswer
-from npu_testbed.comparisons.energies import EnergyRatios, energy_ratios
+from npu_testbed.comparisons.energies import energy_ratios
 from npu_testbed.comparisons.robust import RobustAnswer, robust_answers
 from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
+from npu_testbed.documents.comparison import EnergyRatios
 from npu_testbed.energy import EnergyTable
 from npu_testbed.models.legalise import load_task
 from npu_testbed.replays.separate_regions import end_ports
@@ -111,13 +112,13 @@ def sweep_sizes(low: int, high: int, count: int = SWEEP) -> tuple[int, ...]:
 
 def _best(points: Iterable[VelaPoint], optimise: str) -> VelaPoint | None:
     """The point of the core that did better on the optimised figure; None without points."""
-    chosen = [point for point in points if point.run.optimise == optimise and point.run.arena_cache_size is None]
+    chosen = [point for point in points if point.optimise == optimise and point.arena_cache_size is None]
     return min(chosen, key=lambda p: (p.memory, p.cycles) if optimise == "Size" else (p.cycles, p.memory), default=None)
 
 
 def _best_at(points: Iterable[VelaPoint], size: int) -> VelaPoint | None:
     """The fastest point that fits, or else the point that overflows least."""
-    tried = [point for point in points if point.run.arena_cache_size == size]
+    tried = [point for point in points if point.arena_cache_size == size]
     fitting = [point for point in tried if not point.overflows]
     if fitting:
         return min(fitting, key=lambda p: (p.cycles, p.memory))

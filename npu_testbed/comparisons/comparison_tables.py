@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import asdict
+from msgspec import convert, to_builtins
 
 from npu_model.printable import printable
 from npu_testbed.comparisons.answer import BestAnswer
@@ -13,24 +13,20 @@ from npu_testbed.comparisons.robust import RobustAnswer
 from npu_testbed.comparisons.verdicts import Shortfall, verdicts
 from npu_testbed.devices.timing import timing_clause
 from npu_testbed.documents.comparison import (
-    AnswerEntry,
-    ArenaSizeEntry,
     ComparisonEntry,
     GapEntry,
-    InsteadOfEntry,
     OurPointEntry,
-    RobustAnswerEntry,
     RobustEntry,
     VelaPointEntry,
     VerdictsEntry,
 )
+from npu_testbed.documents.document import extended
 from npu_testbed.energy.ratio import caveat
 from npu_testbed.replays.vela_runs import VelaPoint
 from npu_testbed.reports.frontier import bounds_text, frontier_json
 from npu_testbed.reports.headline import kibibytes, milliseconds
 from npu_testbed.reports.inputs_outputs import inputs_outputs_json, inputs_outputs_text, io_bytes, network_and_system
 from npu_testbed.reports.macs import recomputed_share
-from npu_testbed.searches.frontiers import FrontierPoint
 from validation.fvp.undecided import NAMES, undecided
 from validation.layout import filled, grid
 
@@ -66,7 +62,7 @@ def _answer_cells(answer: BestAnswer) -> tuple[str, ...]:
 
 
 def _vela_cells(point: VelaPoint) -> tuple[str, ...]:
-    return (f"{point.run.name}, {point.run.core} core", f"{point.memory:,}", f"{point.cycles:,}")
+    return (f"{point.run.name}, {point.core} core", f"{point.memory:,}", f"{point.cycles:,}")
 
 
 def _sweep_cells(row: SweepRow) -> tuple[str, ...]:
@@ -103,7 +99,7 @@ def comparison_headline(comparison: Comparison) -> str:
 def comparison_text(comparison: Comparison) -> str:
     """The headline, Vela's points, our answers with their ratios to the better of its cores, and both at the same arena sizes."""
     frontier = comparison.frontier
-    plain = [point for point in comparison.points if point.run.arena_cache_size is None]
+    plain = [point for point in comparison.points if point.arena_cache_size is None]
     sections = [
         filled(comparison_headline(comparison)),
         printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}{timing_clause(frontier.timing)}", 400),
@@ -189,22 +185,9 @@ def _robust_sections(comparison: Comparison) -> list[str]:
     return [grid(headers, rows, (True, False, False, False, False, True)), filled(tried)]
 
 
-def _robust_answer(one: RobustAnswer) -> RobustAnswerEntry:
-    return RobustAnswerEntry(
-        ratio=one.ratio,
-        low=one.low,
-        high=one.high,
-        bound=one.bound,
-        depends_on=tuple(one.against),
-        holds_at=one.holds_at,
-        instead_of=None if one.instead_of is None else InsteadOfEntry(one.instead_of.memory, one.instead_of.cycles),
-    )
-
-
 def robust_json(answers: Sequence[RobustAnswer | None]) -> RobustEntry:
     """The answers under other timings, as a document has them."""
-    found = tuple(None if one is None else _robust_answer(one) for one in answers)
-    return RobustEntry(tuple(change.name for change in undecided()), found)
+    return convert({"changes": [change.name for change in undecided()], "answers": answers}, RobustEntry, from_attributes=True)
 
 
 def _failures(comparison: Comparison) -> list[str]:
@@ -219,48 +202,26 @@ def failure_lines(comparison: Comparison) -> list[str]:
     return [f"{', '.join(names)}, {core} core: {printable(reason, 1000)}" for (core, reason), names in runs.items()]
 
 
-def _vela(point: VelaPoint) -> VelaPointEntry:
-    run = point.run
-    return VelaPointEntry(run.core, run.optimise, run.arena_cache_size, point.memory, point.cycles, point.overflows)
-
-
-def _ours(point: FrontierPoint | None) -> OurPointEntry | None:
-    return None if point is None else OurPointEntry(point.memory, point.cycles, point.recomputed_macs, point.digest)
-
-
 def _gap(gap: Shortfall) -> GapEntry:
-    closest = _ours(gap.closest)
-    return GapEntry(asdict(_vela(gap.vela)), None if closest is None else asdict(closest))
+    closest = None if gap.closest is None else to_builtins(extended(OurPointEntry, gap.closest))
+    return GapEntry(to_builtins(extended(VelaPointEntry, gap.vela)), closest)
 
 
 def _verdicts(comparison: Comparison) -> VerdictsEntry:
     judged = verdicts(comparison)
-    return VerdictsEntry(
-        more_bytes=judged.more_bytes,
-        more_cycles=judged.more_cycles,
-        slower_at=tuple(row.arena_cache_size for row in judged.slower),
-        gaps=tuple(map(_gap, judged.gaps)),
-        passed=judged.passed,
-    )
-
-
-def _arena_size(row: SweepRow) -> ArenaSizeEntry:
-    return ArenaSizeEntry(row.arena_cache_size, None if row.vela is None else _vela(row.vela), _ours(row.ours), row.cycles_ratio)
+    slower = tuple(row.arena_cache_size for row in judged.slower)
+    return extended(VerdictsEntry, judged, slower_at=slower, gaps=tuple(map(_gap, judged.gaps)))
 
 
 def comparison_json(comparison: Comparison) -> ComparisonEntry:
     """The comparison as documents have it: bytes and cycles of every schedule, ratios, and the verdicts."""
     network, system = network_and_system(comparison.frontier)
-    return ComparisonEntry(
+    return extended(
+        ComparisonEntry,
+        comparison,
         frontier=frontier_json(comparison.frontier),
         inputs_outputs=inputs_outputs_json(network, system),
-        separate_io_regions=comparison.separate_io_regions,
         noise=NOISE,
-        vela=tuple(map(_vela, comparison.points)),
-        vela_failures=tuple(_failures(comparison)),
-        vela_size=None if comparison.size is None else _vela(comparison.size),
-        vela_performance=None if comparison.performance is None else _vela(comparison.performance),
-        answers=tuple(AnswerEntry(one.condition, _ours(one.ours), one.memory_ratio, one.cycles_ratio) for one in comparison.answers),
-        sweep=tuple(map(_arena_size, comparison.sweep)),
+        vela_failures=_failures(comparison),
         verdicts=_verdicts(comparison),
     )

@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 
-from msgspec import Struct
-
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from npu_testbed.comparisons.answer import BestAnswer
+from npu_testbed.documents.comparison import EnergyRatios
 from npu_testbed.energy import Energy, EnergyTable, energy, energy_ratio
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.replays.vela_runs import VelaRun, VelaTask, vela_network
 from sim import counted_network
-
-
-class EnergyRatios(Struct, frozen=True):
-    """The name of the table, and for each answer our energy for each unit of Vela's; None where ours has no schedule."""
-
-    table: str
-    ratios: tuple[float | None, ...]
 
 
 def our_energy(schedule: Schedule, task: VelaTask, table: EnergyTable) -> Energy:

@@ -20,6 +20,7 @@ from npu_testbed.comparisons.comparison_tables import comparison_json, conventio
 from npu_testbed.comparisons.robust_notes import robust_notes
 from npu_testbed.comparisons.verdicts import Shortfall, Verdicts, vela_fits, verdicts
 from npu_testbed.documents.comparison import ComparisonSummaryEntry
+from npu_testbed.documents.document import extended
 from npu_testbed.ground.failures import Failure
 from npu_testbed.replays.vela_runs import VelaPoint
 from npu_testbed.searches.frontiers import FrontierPoint
@@ -226,13 +227,11 @@ class ComparisonSummary(Struct, frozen=True):
     def to_json(self) -> ComparisonSummaryEntry:
         """All comparisons as ``npu-testbed compare --json`` prints them, and by verdict the networks on which Vela is ahead."""
         judged = [(one.frontier.model, verdicts(one)) for one in self.comparisons]
-        return ComparisonSummaryEntry(
-            accelerator=self.accelerator,
-            memory_system=self.memory_system,
+        return extended(
+            ComparisonSummaryEntry,
+            self,
             networks=tuple(map(comparison_json, self.comparisons)),
-            failures=tuple(failure.to_json() for failure in self.failures),
-            lost=tuple(name for name, one in judged if one.lost),
-            worse_in_both=tuple(name for name, one in judged if one.worse_in_both),
-            slower_at_a_size=tuple(name for name, one in judged if one.slower),
-            passed=self.passed,
+            lost=[name for name, one in judged if one.lost],
+            worse_in_both=[name for name, one in judged if one.worse_in_both],
+            slower_at_a_size=[name for name, one in judged if one.slower],
         )

@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from npu_model.printable import printable
 from npu_testbed.compilation.peer import PeerFigures
-from npu_testbed.documents.replay import PromiseEntry, SideFiguresEntry
 from validation.layout import filled, grid
 
 _REASON = 600
@@ -49,19 +48,3 @@ def verdict_text(verdict: Verdict) -> str:
         lines.append(filled(f"Nothing of Vela's to compare with: {printable(verdict.without_vela, _REASON)}"))
     lines.append(filled(f"Written: Vela's own schedule. {printable(verdict.reason, _REASON)}" if verdict.reason else "Written: ours."))
     return "\n".join(lines)
-
-
-def _figures(figures: PeerFigures | None) -> SideFiguresEntry | None:
-    return None if figures is None else SideFiguresEntry(figures.memory, figures.cycles)
-
-
-def verdict_json(verdict: Verdict) -> PromiseEntry:
-    """The verdict as documents have it."""
-    return PromiseEntry(
-        promise=verdict.promise,
-        ours=_figures(verdict.ours),
-        vela=_figures(verdict.vela),
-        written=verdict.written,
-        reason=verdict.reason,
-        without_vela=verdict.without_vela,
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,9 +27,9 @@ def load_timing(path: str | Path | None) -> TimingParameters:
     return profile.timing_from_toml(reading.read_configuration(path, "Calibration profile"))
 
 
-def timing_json(timing: TimingParameters) -> dict[str, int | bool | str]:
-    """The parameters that differ from the model's, as a profile has them: none for the model itself."""
-    values = {name: getattr(timing, name) for name in timing.changed()}
+def timing_json(timing: TimingParameters, names: Sequence[str] | None = None) -> dict[str, int | bool | str]:
+    """The parameters ``names`` as a profile has them. None: those that differ from the model's, which are none for the model itself."""
+    values = {name: getattr(timing, name) for name in (timing.changed() if names is None else names)}
     plain = {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
     return {name: value if isinstance(value, (int, str)) else str(value) for name, value in plain.items()}
 

@@ -8,20 +8,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from npu_model.errors import InputError
 from npu_model.printable import shown
 from npu_testbed.differences.difference_tables import side_json
 from npu_testbed.documents.differences import BarEntry, CheckDocument, LayerCyclesEntry
-from npu_testbed.documents.published import constant
+from npu_testbed.documents.published import structure
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.inputs_outputs import inputs_outputs_json, outside_bytes
 from npu_testbed.runtimes.runtime_use import NAMES, RuntimeUse
 from sim.views.layers import layers
 from validation.reading import read_text
 
-COMMAND, _SCHEMA = constant(CheckDocument, "command"), constant(CheckDocument, "schema")
+COMMAND, _SCHEMA = CheckDocument.__struct_config__.tag, structure(CheckDocument)
 
 _BEFORE = 2
 """The previous version of baselines, which is still read: ``ends`` is ``inputs_outputs`` now."""
@@ -175,6 +175,6 @@ def check_json(simulation: Simulation, found: Sequence[Bar]) -> CheckDocument:
         subject=side_json(simulation),
         inputs_outputs=inputs_outputs_json(simulation.network, simulation.system),
         layers=tuple(LayerCyclesEntry(name, cycles) for name, cycles in layer_cycles(simulation)),
-        bars=tuple(BarEntry(bar.what, bar.value, bar.limit, bar.source, bar.is_met) for bar in found),
+        bars=convert(found, tuple[BarEntry, ...], from_attributes=True),
         passed=all(bar.is_met for bar in found),
     )

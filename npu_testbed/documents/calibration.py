@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from msgspec import defstruct
+from msgspec.structs import asdict
+
+from npu_model.timing import DEFAULT_TIMING, BlockdepRule
+from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.units import Cycles, RelativeError, Seed, Sha256, Tools
+from validation.calibrate.evaluation import Errors
+from validation.calibrate.profile import ErrorFigures, FittedValue, FoldErrors
+from validation.fvp.scores import BeatScore
 
-
-class PortBeatsEntry(Entry, frozen=True):
-    """Beats of a port, ours and the FVP's."""
-
-    port: str
-    ours: int
-    fvp: int
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 
 class CheckedPointEntry(Entry, frozen=True):
@@ -24,44 +27,22 @@ class CheckedPointEntry(Entry, frozen=True):
     recorded: int | None
     cycles: Cycles
     default_cycles: Cycles
-    beats: tuple[PortBeatsEntry, ...]
+    beats: tuple[BeatScore, ...]
     error: RelativeError
     default_error: float
 
 
-class ErrorsEntry(Entry, frozen=True):
-    """Errors of some measurements."""
-
-    count: int
-    mean: float
-    worst: float
-
-
-class CalibrateCheckDocument(Document, frozen=True):
+class CalibrateCheckDocument(Document, frozen=True, tag="calibrate check"):
     """A profile held to measurements."""
 
     profile: str
     passed: bool
     generalises: bool
     drifted: tuple[str, ...]
-    seen: ErrorsEntry
-    unseen: ErrorsEntry
+    seen: Errors
+    unseen: Errors
     points: tuple[CheckedPointEntry, ...]
-    command: Literal["calibrate check"] = "calibrate check"
     schema: Annotated[Literal[2], STRUCTURE] = 2
-    version: ProductVersion = VERSION
-
-
-class FittedEntry(Entry, frozen=True):
-    """A parameter that was fitted."""
-
-    name: str
-    value: str
-    default: str
-    lower: str
-    upper: str
-    interval_low: float
-    interval_high: float
 
 
 class CloseSetEntry(Entry, frozen=True):
@@ -70,24 +51,6 @@ class CloseSetEntry(Entry, frozen=True):
     values: Annotated[tuple[str, ...], meaning("Values in the order of the fitted parameters.")]
     mean: float
     draws: Annotated[int, meaning("Draws of the bootstrap that the set suits best.")]
-
-
-class FitErrorsEntry(Entry, frozen=True):
-    """Errors of a fit in its sample."""
-
-    mean: float
-    worst: float
-    default_mean: float
-    default_worst: float
-    mean_low: float
-    mean_high: float
-
-
-class FoldEntry(ErrorsEntry, frozen=True):
-    """Errors on networks that were left out of a fit."""
-
-    kind: str
-    left_out: str
 
 
 class FitPointEntry(Entry, frozen=True):
@@ -100,32 +63,20 @@ class FitPointEntry(Entry, frozen=True):
     cycles: Cycles
 
 
-class TimingParametersEntry(Entry, frozen=True):
-    """All timing parameters: ratios of whole numbers and rules as text."""
+_TEXTS = (BlockdepRule, Fraction)
 
-    aligned_bursts: bool
-    blockdep: str
-    buffer_slots: int
-    command_cycles_per_word: int
-    decoder_cycles_per_channel: int
-    decodes_streams: bool
-    depthwise_delays: bool
-    drain_responses: int
-    grant: int
-    ifm_burst_divisor: int
-    kept_ifm_blocks: int
-    kernel_start_cycles: Cycles
-    lookahead: int
-    output_scale: str
-    output_start_cycles: Cycles
-    pool_floor: int
-    pool_passes: bool
-    posted_writes: bool
-    shared_cap: bool
-    shram_drains: bool
-    sliding_cap: bool
-    weights_ahead: bool
-    weights_at_once: int
+
+def _kind(name: str, default: object) -> Any:
+    """The type of a timing parameter in a document: rules and ratios of whole numbers are text."""
+    return Cycles if name.endswith("start_cycles") else str if isinstance(default, _TEXTS) else type(default)
+
+
+if TYPE_CHECKING:
+    TimingParametersEntry: TypeAlias = Any
+else:
+    TimingParametersEntry = defstruct(
+        "TimingParametersEntry", [(name, _kind(name, one)) for name, one in asdict(DEFAULT_TIMING).items()], bases=(Entry,), frozen=True
+    )
 
 
 class ProfileEntry(Entry, frozen=True):
@@ -136,19 +87,17 @@ class ProfileEntry(Entry, frozen=True):
     seed: Seed
     timing: TimingParametersEntry
     tools: Tools
-    fitted: tuple[FittedEntry, ...]
+    fitted: tuple[FittedValue, ...]
     undecided: Annotated[tuple[str, ...], meaning("Fitted parameters of which other values are as good.")]
     sets: Annotated[tuple[CloseSetEntry, ...], meaning("Parameter sets within the noise of the measurements, the fit first.")]
-    errors: FitErrorsEntry
-    folds: tuple[FoldEntry, ...]
+    errors: ErrorFigures
+    folds: tuple[FoldErrors, ...]
     points: tuple[FitPointEntry, ...]
 
 
-class CalibrateFitDocument(Document, frozen=True):
+class CalibrateFitDocument(Document, frozen=True, tag="calibrate fit"):
     """A profile and its file."""
 
     profile: ProfileEntry
     output: str
-    command: Literal["calibrate fit"] = "calibrate fit"
     schema: Annotated[Literal[5], STRUCTURE] = 5
-    version: ProductVersion = VERSION

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.frontier import FrontierEntry
 from npu_testbed.documents.inference import FindingEntry, Inferred
 from npu_testbed.documents.replay import CompileDocument
@@ -22,7 +22,7 @@ class VelaPointEntry(Entry, frozen=True):
     core: str
     optimise: str
     arena_cache_size: _CacheSize
-    memory_bytes: Bytes
+    memory: Bytes = field(name="memory_bytes")
     cycles: Cycles
     overflows: bool
 
@@ -30,10 +30,10 @@ class VelaPointEntry(Entry, frozen=True):
 class OurPointEntry(Entry, frozen=True):
     """A schedule of ours."""
 
-    memory_bytes: Bytes
+    memory: Bytes = field(name="memory_bytes")
     cycles: Cycles
     recomputed_macs: RecomputedMacs
-    schedule_sha256: str
+    digest: str = field(name="schedule_sha256")
 
 
 class AnswerEntry(Entry, frozen=True):
@@ -80,16 +80,16 @@ class ComparisonEntry(Entry, frozen=True):
         bool, meaning("Whether Vela's inputs and outputs are outside its arena, as those of ours are that have a home.")
     ]
     noise: float
-    vela: tuple[VelaPointEntry, ...]
+    points: tuple[VelaPointEntry, ...] = field(name="vela")
     vela_failures: tuple[str, ...]
-    vela_size: VelaPointEntry | None
-    vela_performance: VelaPointEntry | None
+    size: VelaPointEntry | None = field(name="vela_size")
+    performance: VelaPointEntry | None = field(name="vela_performance")
     answers: tuple[AnswerEntry, ...]
     sweep: tuple[ArenaSizeEntry, ...]
     verdicts: VerdictsEntry
 
 
-class EnergyRatiosEntry(Entry, frozen=True):
+class EnergyRatios(Entry, frozen=True):
     """Energies by one table, as ratios."""
 
     table: str
@@ -101,7 +101,7 @@ class EnergyRatiosEntry(Entry, frozen=True):
 class InsteadOfEntry(Entry, frozen=True):
     """Bytes and cycles of an answer that another one replaced."""
 
-    bytes: int
+    memory: int = field(name="bytes")
     cycles: int
 
 
@@ -112,7 +112,7 @@ class RobustAnswerEntry(Entry, frozen=True):
     low: float
     high: float
     bound: float | None
-    depends_on: tuple[str, ...]
+    against: tuple[str, ...] = field(name="depends_on")
     holds_at: int | None
     instead_of: InsteadOfEntry | None
 
@@ -129,18 +129,16 @@ class ComparedNetworkEntry(ComparisonEntry, frozen=True):
 
     inference: Inferred
     robust: RobustEntry | UnsetType = UNSET
-    energy: Annotated[EnergyRatiosEntry, meaning("The ratio of energies by a table of the user's, with --energy.")] | UnsetType = UNSET
+    energy: Annotated[EnergyRatios, meaning("The ratio of energies by a table of the user's, with --energy.")] | UnsetType = UNSET
 
 
-class CompareDocument(Document, frozen=True):
+class CompareDocument(Document, frozen=True, tag="compare"):
     """Comparisons of networks, and the notes below their summary."""
 
     networks: tuple[ComparedNetworkEntry, ...]
     summary: tuple[str, ...]
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
-    command: Literal["compare"] = "compare"
     schema: Annotated[Literal[13], STRUCTURE] = 13
-    version: ProductVersion = VERSION
 
 
 class FailureEntry(Entry, frozen=True):
@@ -183,23 +181,19 @@ class VelaScoreEntry(Entry, frozen=True):
     passed: bool
 
 
-class ValidateVelaDocument(Document, frozen=True):
+class ValidateVelaDocument(Document, frozen=True, tag="validate vela"):
     """Scores of Vela's schedules, with comparisons if asked for."""
 
     passed: bool
     networks: tuple[VelaScoreEntry, ...]
     comparisons: tuple[ComparisonSummaryEntry, ...] | UnsetType = UNSET
     failures: tuple[FailureEntry, ...] | UnsetType = UNSET
-    command: Literal["validate vela"] = "validate vela"
     schema: Annotated[Literal[7], STRUCTURE] = 7
-    version: ProductVersion = VERSION
 
 
-class CompilationsDocument(Document, frozen=True):
+class CompilationsDocument(Document, frozen=True, tag="compile MODEL MODEL"):
     """The compilations of several networks."""
 
     compilations: Annotated[tuple[CompileDocument, ...], meaning("The document of each network that was compiled, in their order.")]
     failures: tuple[FailureEntry, ...]
-    command: Literal["compile MODEL MODEL"] = "compile MODEL MODEL"
     schema: Annotated[Literal[3], STRUCTURE] = 3
-    version: ProductVersion = VERSION

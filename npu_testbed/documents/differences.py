@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.units import ArenaBytes, Cycles, InputsOutputs, MemorySystemEntry, Timing
 
 _Share = Annotated[float, meaning("Part of one side's energy, 0 to 1.")]
@@ -38,10 +38,10 @@ class BarEntry(Entry, frozen=True):
     value: int
     limit: int
     source: str
-    met: bool
+    is_met: bool = field(name="met")
 
 
-class CheckDocument(Document, frozen=True):
+class CheckDocument(Document, frozen=True, tag="check"):
     """A schedule held to bars; another check reads it as a baseline."""
 
     subject: SideEntry
@@ -49,9 +49,7 @@ class CheckDocument(Document, frozen=True):
     layers: tuple[LayerCyclesEntry, ...]
     bars: tuple[BarEntry, ...]
     passed: Annotated[bool, meaning("Whether every bar is met.")]
-    command: Literal["check"] = "check"
     schema: Annotated[Literal[3], STRUCTURE] = 3
-    version: ProductVersion = VERSION
 
 
 class MovedEntry(Entry, frozen=True):
@@ -79,13 +77,11 @@ class EnergyRatioEntry(Entry, frozen=True):
     parts: tuple[EnergySharesEntry, ...]
 
 
-class DiffDocument(Document, frozen=True):
+class DiffDocument(Document, frozen=True, tag="diff"):
     """Two replays, and the layers that moved between them."""
 
     before: SideEntry
     after: SideEntry
     moved: Annotated[tuple[MovedEntry, ...], meaning("Layers that are different, the largest difference of cycles first.")]
     energy: Annotated[EnergyRatioEntry, meaning("The ratio of energies by a table of the user's, with --energy.")] | UnsetType = UNSET
-    command: Literal["diff"] = "diff"
     schema: Annotated[Literal[2], STRUCTURE] = 2
-    version: ProductVersion = VERSION

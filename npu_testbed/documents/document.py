@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
 from npu_model.version import VERSION
 
-__all__ = ["STRUCTURE", "VERSION", "Document", "Entry", "ProductVersion", "checked", "extended", "given", "meaning"]
+__all__ = ["STRUCTURE", "VERSION", "Document", "Entry", "ProductVersion", "extended", "given", "meaning"]
 
 D = TypeVar("D", bound="Entry")
 T = TypeVar("T")
@@ -26,6 +26,7 @@ def meaning(text: str) -> Meta:
 STRUCTURE = meaning("Version of this document's structure.")
 """The description of ``schema``, the number that is raised whenever a key comes, goes or changes its meaning."""
 
+
 ProductVersion = Annotated[str, meaning("Version of npu-testbed.")]
 
 
@@ -33,8 +34,10 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
     """An object of a document."""
 
 
-class Document(Entry, frozen=True):
-    """A whole document. Its class adds ``command`` and ``schema``, each with the only value that it has, and ``version``."""
+class Document(Entry, frozen=True, kw_only=True, tag_field="command"):
+    """A whole document. Its class has the command as its tag, and adds ``schema`` with the only value that it has."""
+
+    version: ProductVersion = VERSION
 
 
 def given(value: T | None) -> T | UnsetType:
@@ -42,11 +45,11 @@ def given(value: T | None) -> T | UnsetType:
     return UNSET if value is None else value
 
 
-def extended(kind: type[D], entry: Struct, **more: Any) -> D:
-    """An object of ``kind`` from ``entry`` and further fields, which come first."""
-    return kind(**{key: getattr(entry, key) for key in entry.__struct_fields__} | more)
+def extended(kind: type[D], value: object, **more: Any) -> D:
+    """An object of ``kind`` from the attributes of ``value`` that are named like its fields, and further fields, which come first.
 
-
-def checked(kind: type[D], plain: dict[str, Any]) -> D:
-    """Make a document from plain JSON values, such as a peer's result. Each value must have its key's type."""
-    return convert(plain, kind)
+    So are the objects within. A field that is published by another name than its value's attribute declares that name.
+    """
+    keys = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    found = {name: getattr(value, name) for name in keys if name not in more and hasattr(value, name)} | more
+    return convert({keys[name]: one for name, one in found.items() if one is not UNSET}, kind, from_attributes=True)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.units import Files, Runtimes
 
 
-class InspectDocument(Document, frozen=True):
+class InspectDocument(Document, frozen=True, tag="inspect"):
     """A program as text."""
 
     text: str
-    command: Literal["inspect"] = "inspect"
     schema: Annotated[Literal[1], STRUCTURE] = 1
-    version: ProductVersion = VERSION
 
 
 class LostInputEntry(Entry, frozen=True):
@@ -24,7 +22,7 @@ class LostInputEntry(Entry, frozen=True):
     outputs: Annotated[tuple[str, ...], meaning("Outputs that lie over the input; none if another tensor does.")]
 
 
-class ExportDocument(Document, frozen=True):
+class ExportDocument(Document, frozen=True, tag="export"):
     """The files that a schedule was written to."""
 
     source: str
@@ -32,6 +30,4 @@ class ExportDocument(Document, frozen=True):
     files: Files
     runtimes: Runtimes
     lost_inputs: Annotated[tuple[LostInputEntry, ...], meaning("Inputs that a run writes over: write them before each run.")]
-    command: Literal["export"] = "export"
     schema: Annotated[Literal[3], STRUCTURE] = 3
-    version: ProductVersion = VERSION

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.units import Cycles
 
 
-class NpuRunEntry(Entry, frozen=True):
+class NpuRun(Entry, frozen=True):
     """A run of an NPU of the chip."""
 
     npu: Annotated[int, meaning("Number of the NPU in the chip, from 0.")]
@@ -17,16 +17,14 @@ class NpuRunEntry(Entry, frozen=True):
     ending: Annotated[str, meaning("Cause of the end of a run of an NPU.")]
 
 
-class DeviceRunDocument(Document, frozen=True):
+class DeviceRunDocument(Document, frozen=True, tag="device run"):
     """Output of firmware, runs of the NPUs, and the end."""
 
     chip: str
     core_cycles: Annotated[int | None, meaning("Cycles of the emulated core; null where its emulator does not count them.")]
     exit_code: Annotated[int | None, meaning("Exit code of the firmware; null if it did not end by itself.")]
-    npu_runs: tuple[NpuRunEntry, ...]
+    npu_runs: tuple[NpuRun, ...]
     output: str
     passed: bool
     stopped: str
-    command: Literal["device run"] = "device run"
     schema: Annotated[Literal[2], STRUCTURE] = 2
-    version: ProductVersion = VERSION

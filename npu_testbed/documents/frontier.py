@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion
+from msgspec import field
+
+from npu_testbed.documents.document import STRUCTURE, VERSION, Entry, ProductVersion
 from npu_testbed.documents.units import Bytes, Cycles, InputsOutputs, Macs, MemorySystemEntry, RecomputedMacs, Timing, Tools
 
 
 class LowerBoundsEntry(Entry, frozen=True):
     """Bytes below which no schedule fits."""
 
-    any_schedule_bytes: Bytes
-    this_search_bytes: Bytes
+    any_schedule: Bytes = field(name="any_schedule_bytes")
+    this_search: Bytes = field(name="this_search_bytes")
 
 
 class FrontierPointEntry(Entry, frozen=True):
     """A schedule of the frontier; errors are ratios."""
 
-    memory_bytes: Bytes
+    memory: Bytes = field(name="memory_bytes")
     cycles: Cycles
-    expected_cycles: Cycles
+    estimate: Cycles = field(name="expected_cycles")
     estimate_error: float
-    stripe_jobs: int
+    jobs: int = field(name="stripe_jobs")
     groups: int
     staged_bytes: Bytes
     macs: Macs
     recomputed_macs: RecomputedMacs
-    schedule_sha256: str
+    digest: str = field(name="schedule_sha256")
 
 
 class FrontierEntry(Entry, frozen=True):
@@ -39,16 +41,15 @@ class FrontierEntry(Entry, frozen=True):
     memory_system: MemorySystemEntry
     timing: Timing
     tools: Tools
-    lower_bounds: LowerBoundsEntry
+    bounds: LowerBoundsEntry = field(name="lower_bounds")
     candidates: int
     replayed: int
     points: tuple[FrontierPointEntry, ...]
 
 
-class FrontierDocument(FrontierEntry, Document, frozen=True):
-    """A frontier, with the inputs and outputs of its network."""
+class FrontierDocument(FrontierEntry, frozen=True, tag_field="command", tag="frontier"):
+    """A frontier, with the inputs and outputs of its network. It is no Document, as a Struct has the fields of one base."""
 
     inputs_outputs: InputsOutputs
-    command: Literal["frontier"] = "frontier"
     schema: Annotated[Literal[6], STRUCTURE] = 6
     version: ProductVersion = VERSION

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, UnsetType, field
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion
+from npu_testbed.documents.document import STRUCTURE, Document, Entry
 from npu_testbed.documents.units import Cycles, RelativeError, Timing
 
 
@@ -144,7 +144,7 @@ class ReplayedOperatorEntry(Entry, frozen=True):
     error: RelativeError
 
 
-class ValidateFvpDocument(Document, frozen=True):
+class ValidateFvpDocument(Document, frozen=True, tag="validate fvp"):
     """The scorecard; errors are ratios."""
 
     claim: str
@@ -159,9 +159,7 @@ class ValidateFvpDocument(Document, frozen=True):
     sweeps: tuple[KnobEntry, ...]
     operators: tuple[ReplayedOperatorEntry, ...]
     timing: Timing
-    command: Literal["validate fvp"] = "validate fvp"
     schema: Annotated[Literal[7], STRUCTURE] = 7
-    version: ProductVersion = VERSION
 
 
 class LiveCounterEntry(CountedEntry, frozen=True):
@@ -170,7 +168,7 @@ class LiveCounterEntry(CountedEntry, frozen=True):
     name: str
 
 
-class ValidateFvpLiveDocument(Document, frozen=True):
+class ValidateFvpLiveDocument(Document, frozen=True, tag="validate fvp --live"):
     """A network on a live FVP; errors are ratios."""
 
     claim: str
@@ -183,6 +181,4 @@ class ValidateFvpLiveDocument(Document, frozen=True):
     counters: tuple[LiveCounterEntry, ...]
     operations: tuple[dict[str, Any], ...]
     timing: Timing
-    command: Literal["validate fvp --live"] = "validate fvp --live"
     schema: Annotated[Literal[2], STRUCTURE] = 2
-    version: ProductVersion = VERSION

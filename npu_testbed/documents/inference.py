@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from msgspec import field
+
 from npu_testbed.documents.document import Entry, meaning
 from npu_testbed.documents.units import Bytes, Cycles
 
@@ -80,6 +82,6 @@ class FindingEntry(Entry, frozen=True):
     kind: str
     text: str
     changed: str
-    saved_cycles: Cycles
-    saved_bytes: Bytes
-    needed_bytes: int
+    cycles: Cycles = field(name="saved_cycles")
+    bytes: Bytes = field(name="saved_bytes")
+    needs: int = field(name="needed_bytes")

@@ -4,36 +4,41 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from msgspec import field
+
+from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.units import Cycles, Homes, OutsideBytes, RecomputedMacs
 
 
-class BytesAndCyclesEntry(Entry, frozen=True):
-    """A schedule's bytes and cycles."""
+class BytesAndCycles(Entry, frozen=True):
+    """A schedule: the arena in bytes, and cycles of its replay."""
 
     memory: Annotated[int, meaning("Bytes of the arena to set aside.")]
     cycles: Cycles
 
 
-class OursEntry(Entry, frozen=True):
-    """Our schedules: null where none fits."""
+class Ours(Entry, frozen=True):
+    """Points of our frontier: the smallest, and the best within each of Vela's figures (None: none is within it).
 
-    smallest: BytesAndCyclesEntry
-    at_size_cycles: BytesAndCyclesEntry | None
-    in_size_bytes: BytesAndCyclesEntry | None
-    in_performance_bytes: BytesAndCyclesEntry | None
-    outside_bytes: OutsideBytes
-    recomputed_macs: RecomputedMacs
+    For the smallest, also its bytes outside the arena and its recomputed multiply-accumulates.
+    """
+
+    smallest: BytesAndCycles
+    at_size_cycles: BytesAndCycles | None
+    in_size_bytes: BytesAndCycles | None
+    in_performance_bytes: BytesAndCycles | None
+    outside_bytes: OutsideBytes = 0
+    recomputed_macs: RecomputedMacs = 0
 
 
-class VelaFiguresEntry(Entry, frozen=True):
-    """Vela's schedules by strategy, the core that made each, and the runs that failed."""
+class VelaFigures(Entry, frozen=True):
+    """The bytes and cycles of Vela's Size and Performance, each on the better core, and the failed runs with their reasons."""
 
-    size: BytesAndCyclesEntry
+    size: BytesAndCycles
     size_core: str
-    performance: BytesAndCyclesEntry
+    performance: BytesAndCycles
     performance_core: str
-    failures: tuple[str, ...]
+    failures: tuple[str, ...] = ()
 
 
 class ExaminedEntry(Entry, frozen=True):
@@ -43,8 +48,8 @@ class ExaminedEntry(Entry, frozen=True):
     group: str
     accelerator: str
     memory_system: str
-    vela: VelaFiguresEntry | None
-    ours: OursEntry | None
+    vela: VelaFigures | None
+    ours: Ours | None
     check: Literal["exact", "differs, as named", "differs", "not verified", "not asked"]
     remark: str
     failure: str
@@ -53,15 +58,13 @@ class ExaminedEntry(Entry, frozen=True):
     passed: bool
 
 
-class ValidatePortfolioDocument(Document, frozen=True):
+class ValidatePortfolioDocument(Document, frozen=True, tag="validate portfolio"):
     """All findings, and by name those that miss a bar or fail."""
 
     passed: bool
     missed: tuple[str, ...]
-    networks: tuple[ExaminedEntry, ...]
-    command: Literal["validate portfolio"] = "validate portfolio"
+    findings: tuple[ExaminedEntry, ...] = field(name="networks")
     schema: Annotated[Literal[4], STRUCTURE] = 4
-    version: ProductVersion = VERSION
 
 
 class PortfolioNetworkEntry(Entry, frozen=True):
@@ -76,10 +79,8 @@ class PortfolioNetworkEntry(Entry, frozen=True):
     homes: Homes
 
 
-class ValidatePortfolioListDocument(Document, frozen=True):
+class ValidatePortfolioListDocument(Document, frozen=True, tag="validate portfolio --list"):
     """The networks of the portfolio."""
 
     networks: tuple[PortfolioNetworkEntry, ...]
-    command: Literal["validate portfolio --list"] = "validate portfolio --list"
     schema: Annotated[Literal[2], STRUCTURE] = 2
-    version: ProductVersion = VERSION

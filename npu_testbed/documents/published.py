@@ -12,34 +12,34 @@ from typing import Any
 from msgspec.json import schema_components
 from msgspec.structs import fields
 
-from npu_testbed.documents.document import Document
+from npu_testbed.documents.document import Entry
 
 
-def constant(kind: type[Document], key: str) -> Any:
-    """The only value that ``command`` or ``schema`` has in a kind of document."""
-    return next(field.default for field in fields(kind) if field.name == key)
+def structure(kind: type[Entry]) -> int:
+    """The version of the structure of a kind of document, the only value of its ``schema``."""
+    version: int = next(field.default for field in fields(kind) if field.name == "schema")
+    return version
 
 
 @cache
-def _kinds() -> dict[str, type[Document]]:
+def _kinds() -> dict[str, type[Entry]]:
     """The kinds of documents by command."""
     for module in iter_modules([str(Path(__file__).parent)], "npu_testbed.documents."):
         import_module(module.name)
-    return {constant(kind, "command"): kind for kind in _below(Document)}
+    return {str(kind.__struct_config__.tag): kind for kind in _below(Entry)}
 
 
-def _below(kind: type[Document]) -> Iterator[type[Document]]:
-    """The kinds whose class names its command; other classes are bases of several documents."""
+def _below(kind: type[Entry]) -> Iterator[type[Entry]]:
+    """The kinds with a version of their own; other classes are bases of several documents."""
     for one in kind.__subclasses__():
-        if "command" in one.__struct_fields__:
+        if "schema" in one.__struct_fields__:
             yield one
         yield from _below(one)
 
 
 def schema_version(command: str) -> int:
     """The version that a command's documents carry as ``schema``; KeyError if it has none."""
-    version: int = constant(_kinds()[command], "schema")
-    return version
+    return structure(_kinds()[command])
 
 
 def schema_names() -> tuple[str, ...]:

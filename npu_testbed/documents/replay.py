@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.inference import CpuOperations, FindingEntry, Inferred
 from npu_testbed.documents.units import (
     Bytes,
@@ -28,15 +28,18 @@ _MeasuredCycles = Annotated[int, meaning("NPU cycles that were measured, rounded
 _ReplayedCycles = Annotated[int, meaning("NPU cycles of the replay.")]
 
 
+_MARGIN = meaning("Half of the 95 % interval of what was sampled, in NPU cycles; null where nothing was.")
+
+
 class MeasuredLayerEntry(Entry, frozen=True):
     """A layer as it was measured and as it was replayed."""
 
     layer: str
     operator: str
     kernels: int
-    measured_cycles: _MeasuredCycles
-    margin_cycles: Annotated[int | None, meaning("Half of the 95 % interval of what was sampled, in NPU cycles; null where nothing was.")]
-    replayed_cycles: _ReplayedCycles
+    measured: _MeasuredCycles = field(name="measured_cycles")
+    margin: Annotated[int | None, _MARGIN] = field(name="margin_cycles")
+    replayed: _ReplayedCycles = field(name="replayed_cycles")
     error: RelativeError | None
 
 
@@ -56,7 +59,7 @@ class MeasurementEntry(Entry, frozen=True):
     is_scaled: Annotated[bool, meaning("Whether the measurement counts no cycles and was taken to last as long as the replay.")]
     measured_cycles: _MeasuredCycles
     replayed_cycles: _ReplayedCycles
-    layers: tuple[MeasuredLayerEntry, ...]
+    rows: tuple[MeasuredLayerEntry, ...] = field(name="layers")
     counters: Annotated[tuple[CounterEntry, ...], meaning("PMU events that both sides count, of a measurement of whole inferences.")]
 
 
@@ -66,24 +69,26 @@ Measured = Annotated[MeasurementEntry, meaning("The measurement beside the repla
 class PieceEntry(Entry, frozen=True):
     """A command stream of the run."""
 
-    until_row: Annotated[int, meaning("Rows that must have arrived when it begins.")]
+    until: Annotated[int, meaning("Rows that must have arrived when it begins.")] = field(name="until_row")
     cycles: Cycles
+
+
+_RING = meaning("Rows of the ring in which the input lies; all of its rows where it lies in a whole frame.")
+_NEVER_WAITS = meaning("Most NPU cycles from row to row at which the NPU never waits once it has begun.")
 
 
 class StreamEntry(Entry, frozen=True):
     """The run while the rows of an input arrive one by one."""
 
-    input: str
+    name: str = field(name="input")
     rows: int
     row_bytes: Bytes
     cycles_per_row: Cycles
-    latency_cycles: Annotated[int, meaning("NPU cycles from the arrival of the last row to the result.")]
-    waiting_cycles: Cycles
-    never_waits_cycles_per_row: Annotated[
-        int | None, meaning("Most NPU cycles from row to row at which the NPU never waits once it has begun.")
-    ]
+    latency: Annotated[int, meaning("NPU cycles from the arrival of the last row to the result.")] = field(name="latency_cycles")
+    waiting: Cycles = field(name="waiting_cycles")
+    never_waits: Annotated[int | None, _NEVER_WAITS] = field(name="never_waits_cycles_per_row")
     held_rows: Annotated[int, meaning("Most rows that have arrived and are still to be read at one time.")]
-    ring_rows: Annotated[int, meaning("Rows of the ring in which the input lies; all of its rows where it lies in a whole frame.")]
+    ring: Annotated[int, _RING] = field(name="ring_rows")
     pieces: Annotated[tuple[PieceEntry, ...], meaning("The command streams in order.")]
 
 
@@ -182,13 +187,11 @@ class SimulateDocument(ReplayDocument, frozen=True):
     cpu_operations: CpuOperations | UnsetType = UNSET
 
 
-class SimulateScheduleDocument(SimulateDocument, frozen=True):
+class SimulateScheduleDocument(SimulateDocument, frozen=True, tag="simulate schedule"):
     """A replay of a schedule of ours."""
 
     stream: Stream | UnsetType = UNSET
-    command: Literal["simulate schedule"] = "simulate schedule"
     schema: Annotated[Literal[18], STRUCTURE] = 18
-    version: ProductVersion = VERSION
 
 
 class UnprovenEntry(Entry, frozen=True):
@@ -199,19 +202,17 @@ class UnprovenEntry(Entry, frozen=True):
     reason: str
 
 
-class SimulateVelaDocument(SimulateDocument, frozen=True):
+class SimulateVelaDocument(SimulateDocument, frozen=True, tag="simulate vela"):
     """A replay of a schedule of Vela's."""
 
     unproven: tuple[UnprovenEntry, ...] | UnsetType = UNSET
-    command: Literal["simulate vela"] = "simulate vela"
     schema: Annotated[Literal[17], STRUCTURE] = 17
-    version: ProductVersion = VERSION
 
 
 class SideFiguresEntry(Entry, frozen=True):
     """Bytes and cycles of ours or of Vela's."""
 
-    bytes: int
+    memory: int = field(name="bytes")
     cycles: Cycles
 
 
@@ -232,7 +233,7 @@ _PROMISE = meaning(
 )
 
 
-class CompileDocument(ReplayDocument, frozen=True):
+class CompileDocument(ReplayDocument, frozen=True, tag="compile"):
     """A compilation with its promise and its files."""
 
     promise: Annotated[PromiseEntry, _PROMISE]
@@ -240,6 +241,4 @@ class CompileDocument(ReplayDocument, frozen=True):
     recomputed_macs: RecomputedMacs
     files: Files
     cpu_operations: CpuOperations | UnsetType = UNSET
-    command: Literal["compile"] = "compile"
     schema: Annotated[Literal[11], STRUCTURE] = 11
-    version: ProductVersion = VERSION

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.inference import CpuOperations, FindingEntry, Inferred
 from npu_testbed.documents.units import (
     ArenaBytes,
@@ -52,7 +52,7 @@ class StagingGroupEntry(GroupEntry, frozen=True):
     staged: Annotated[tuple[str, ...], meaning("Parts whose constants lie in the arena while the group runs.")]
 
 
-class ScheduleDeviceDocument(Document, frozen=True):
+class ScheduleDeviceDocument(Document, frozen=True, tag="schedule --device"):
     """A plan of stripes for your own device."""
 
     model: str
@@ -62,27 +62,27 @@ class ScheduleDeviceDocument(Document, frozen=True):
     alive_bytes: Annotated[int, meaning("Most bytes alive at once in the function that TVM compiled.")]
     groups: tuple[GroupEntry, ...]
     output: str
-    command: Literal["schedule --device"] = "schedule --device"
     schema: Annotated[Literal[1], STRUCTURE] = 1
-    version: ProductVersion = VERSION
+
+
+_LEAST = meaning("NPU cycles that every schedule of the class takes at least: those of the answer if the proof is complete.")
+_TRIED = meaning("Schedules of the class that were tried: all of them, or none if they are too many.")
 
 
 class ProofEntry(Entry, frozen=True):
     """The search of a whole class of schedules."""
 
     complete: bool
-    class_least_cycles: Annotated[
-        int, meaning("NPU cycles that every schedule of the class takes at least: those of the answer if the proof is complete.")
-    ]
-    class_schedules: Annotated[int, meaning("Schedules of the class, those included that do not fit.")]
-    proof_replays: Annotated[int, meaning("Schedules of the class that were replayed.")]
-    proof_steps: Annotated[int, meaning("Schedules of the class that were tried: all of them, or none if they are too many.")]
+    least_cycles: Annotated[int, _LEAST] = field(name="class_least_cycles")
+    members: Annotated[int, meaning("Schedules of the class, those included that do not fit.")] = field(name="class_schedules")
+    replayed: Annotated[int, meaning("Schedules of the class that were replayed.")] = field(name="proof_replays")
+    tried: Annotated[int, _TRIED] = field(name="proof_steps")
 
 
 class TradeEntry(Entry, frozen=True):
     """Another schedule that trades bytes for cycles."""
 
-    arena_bytes: ArenaBytes
+    memory: ArenaBytes = field(name="arena_bytes")
     cycles: Cycles
 
 
@@ -92,7 +92,7 @@ _PROOF = meaning(
 )
 
 
-class ScheduleDocument(Document, frozen=True):
+class ScheduleDocument(Document, frozen=True, tag="schedule"):
     """A schedule's figures, bounds and findings."""
 
     model: str
@@ -133,6 +133,4 @@ class ScheduleDocument(Document, frozen=True):
     ) = UNSET
     cpu_operations: CpuOperations | UnsetType = UNSET
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
-    command: Literal["schedule"] = "schedule"
     schema: Annotated[Literal[20], STRUCTURE] = 20
-    version: ProductVersion = VERSION

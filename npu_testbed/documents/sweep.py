@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.units import ArenaBytes, Bytes, Cycles, Homes, Macs, MemorySystemEntry, OutsideBytes, RecomputedMacs, Timing
 
 
@@ -39,10 +39,8 @@ class SweepPointEntry(Entry, frozen=True):
     milliseconds: Annotated[float | None, meaning("Time at the memory system's clock.")]
 
 
-class SweepDocument(Document, frozen=True):
+class SweepDocument(Document, frozen=True, tag="sweep"):
     """Every point of a sweep."""
 
     points: tuple[SweepPointEntry, ...]
-    command: Literal["sweep"] = "sweep"
     schema: Annotated[Literal[4], STRUCTURE] = 4
-    version: ProductVersion = VERSION

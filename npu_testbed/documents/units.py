@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec import field
+
 from npu_testbed.documents.document import Entry, meaning
 
 Bytes = Annotated[int, meaning("Bytes.")]
@@ -70,8 +72,11 @@ Hazards = Annotated[
 class OwnShareEntry(Entry, frozen=True):
     """Bytes that a runtime takes for itself."""
 
-    least_bytes: int
-    most_bytes: int
+    least: int = field(name="least_bytes")
+    most: int = field(name="most_bytes")
+
+
+_OWN = meaning("Bytes that the runtime takes for itself; null if not measured.")
 
 
 class RuntimeEntry(Entry, frozen=True):
@@ -79,10 +84,10 @@ class RuntimeEntry(Entry, frozen=True):
 
     runtime: Annotated[str, meaning("tflm, executorch or bare.")]
     set_aside_bytes: Annotated[int, meaning("Bytes that the application sets aside for the runtime.")]
-    file_bytes: Annotated[int, meaning("Bytes of the arena that the file asks for.")]
-    placed_bytes: Annotated[int, meaning("Bytes of inputs and outputs that the runtime places itself.")]
-    own_bytes: Annotated[OwnShareEntry | None, meaning("Bytes that the runtime takes for itself; null if not measured.")]
-    npu_cycles: Annotated[int | None, meaning("NPU cycles in this runtime; null where nothing was replayed.")]
+    planned: Annotated[int, meaning("Bytes of the arena that the file asks for.")] = field(name="file_bytes")
+    placed: Annotated[int, meaning("Bytes of inputs and outputs that the runtime places itself.")] = field(name="placed_bytes")
+    own: Annotated[OwnShareEntry | None, _OWN] = field(name="own_bytes")
+    cycles: Annotated[int | None, meaning("NPU cycles in this runtime; null where nothing was replayed.")] = field(name="npu_cycles")
     ports: Annotated[dict[str, int], meaning("AXI port of each region that the network uses, by its number.")]
     refused: Annotated[str, meaning("Why the runtime cannot run the network; empty if it can.")]
 

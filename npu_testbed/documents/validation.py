@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion
+from npu_testbed.documents.document import STRUCTURE, Document, Entry
 from npu_testbed.documents.units import Bytes, DifferingBytes
 
 
@@ -21,15 +21,13 @@ class SuitePromiseEntry(Entry, frozen=True):
     verdict: str
 
 
-class ValidateAllDocument(Document, frozen=True):
+class ValidateAllDocument(Document, frozen=True, tag="validate all"):
     """All bars, and the errors that no bar would show."""
 
     passed: bool
     blind: tuple[str, ...]
     promises: tuple[SuitePromiseEntry, ...]
-    command: Literal["validate all"] = "validate all"
     schema: Annotated[Literal[2], STRUCTURE] = 2
-    version: ProductVersion = VERSION
 
 
 class LitertScoreEntry(Entry, frozen=True):
@@ -44,11 +42,9 @@ class LitertScoreEntry(Entry, frozen=True):
     passed: bool
 
 
-class ValidateLitertDocument(Document, frozen=True):
+class ValidateLitertDocument(Document, frozen=True, tag="validate litert"):
     """Outputs of Vela's streams, and LiteRT's."""
 
     passed: bool
     networks: tuple[LitertScoreEntry, ...]
-    command: Literal["validate litert"] = "validate litert"
     schema: Annotated[Literal[1], STRUCTURE] = 1
-    version: ProductVersion = VERSION

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.units import Bytes, DifferingBytes, Hazards, Seed
 
 
@@ -25,12 +25,12 @@ class DivergenceEntry(Entry, frozen=True):
 
     reference: str
     layer: str
-    elements_differing: Annotated[int, meaning("Elements of the tensor that differ.")]
-    elements: int
-    largest_difference: Annotated[int, meaning("Largest difference of two elements; -1 if unknown.")]
+    differing: Annotated[int, meaning("Elements of the tensor that differ.")] = field(name="elements_differing")
+    size: int = field(name="elements")
+    largest: Annotated[int, meaning("Largest difference of two elements; -1 if unknown.")] = field(name="largest_difference")
 
 
-class VerifyDocument(Document, frozen=True):
+class VerifyDocument(Document, frozen=True, tag="verify"):
     """Outputs and the references' outputs."""
 
     model: str
@@ -48,6 +48,4 @@ class VerifyDocument(Document, frozen=True):
     remark: str
     passed: bool
     tensorir: Annotated[dict[str, Any], meaning("What the proof in TensorIR found, with --tensorir.")] | UnsetType = UNSET
-    command: Literal["verify"] = "verify"
     schema: Annotated[Literal[5], STRUCTURE] = 5
-    version: ProductVersion = VERSION

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.documents.firmware import DeviceRunDocument, NpuRunEntry
+from npu_testbed.documents.firmware import NpuRun
 from npu_testbed.firmware.chip import FirmwareChip
 from npu_testbed.firmware.core import StoppedError
 from npu_testbed.firmware.elf import Firmware, read_elf
@@ -21,15 +21,6 @@ from validation.reading import read_file
 
 MAX_SECONDS = 3600
 _TRIES = 3
-
-
-class NpuRun(Struct, frozen=True):
-    """One run of an NPU: its number, cycles from the start command to the stop, and how it ended."""
-
-    npu: int
-    start: int
-    cycles: int
-    ending: str
 
 
 class FirmwareRun(Struct, frozen=True):
@@ -103,19 +94,6 @@ def _qemu(chip: FirmwareChip, firmware: bytes, data: Sequence[tuple[int, bytes]]
         with suppress(NotStartedError):
             return QemuMachine(chip, firmware, data, timing)
     return QemuMachine(chip, firmware, data, timing)
-
-
-def run_json(result: FirmwareRun) -> DeviceRunDocument:
-    """The document of a run."""
-    return DeviceRunDocument(
-        chip=result.chip,
-        core_cycles=result.core_cycles,
-        exit_code=result.exit_code,
-        npu_runs=tuple(NpuRunEntry(one.npu, one.start, one.cycles, one.ending) for one in result.npu_runs),
-        output=result.text,
-        passed=result.passed,
-        stopped=result.stopped,
-    )
 
 
 def run_text(result: FirmwareRun) -> str:

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.printable import printable
-from npu_testbed.documents.comparison import FailureEntry
 
 T = TypeVar("T")
 
@@ -37,10 +36,6 @@ class Failure(Struct, frozen=True):
     def sentence(self) -> str:
         """The reason, with the task and the network."""
         return f"{self.what} of {printable(self.network)} on {self.accelerator} failed: {self.reason}"
-
-    def to_json(self) -> FailureEntry:
-        """The failure as documents have it."""
-        return FailureEntry(self.network, self.accelerator, self.what, self.reason)
 
 
 def attempt(work: Callable[[], T], network: str, accelerator: str, what: str) -> T | Failure:

@@ -43,11 +43,11 @@ def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint] = ()) -> dict[st
         ],
         "vela": [
             {
-                "name": f"{point.run.name}, {point.run.core} core",
+                "name": f"{point.run.name}, {point.core} core",
                 "bytes": point.memory,
                 "cycles": point.cycles,
-                "core": point.run.core,
-                "swept": point.run.arena_cache_size is not None,
+                "core": point.core,
+                "swept": point.arena_cache_size is not None,
                 "overflows": point.overflows,
             }
             for point in vela

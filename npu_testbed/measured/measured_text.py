@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_testbed.documents.replay import CounterEntry, MeasuredLayerEntry, MeasurementEntry
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.replay import CounterEntry, MeasurementEntry
 from npu_testbed.measured.rows import Beside, MeasuredRow
 from npu_testbed.replays.layer_names import all_shortened, first_operator
 from validation.fvp.scores import relative
@@ -79,15 +80,5 @@ def _counters_text(beside: Beside) -> str:
 def measured_json(beside: Beside) -> MeasurementEntry:
     """The rows with the largest difference first; errors are ratios."""
     total = _sum("total", beside.rows)
-    return MeasurementEntry(
-        kind=beside.kind,
-        runs=beside.runs,
-        is_scaled=beside.is_scaled,
-        measured_cycles=total.measured,
-        replayed_cycles=total.replayed,
-        layers=tuple(
-            MeasuredLayerEntry(row.layer, row.operator, row.kernels, row.measured, row.margin, row.replayed, row.error)
-            for row in beside.rows
-        ),
-        counters=tuple(CounterEntry(*counter) for counter in beside.counters),
-    )
+    counters = tuple(CounterEntry(*counter) for counter in beside.counters)
+    return extended(MeasurementEntry, beside, measured_cycles=total.measured, replayed_cycles=total.replayed, counters=counters)

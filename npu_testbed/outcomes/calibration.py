@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec import to_builtins
-
-from npu_testbed.documents.calibration import CalibrateCheckDocument, CalibrateFitDocument
-from npu_testbed.documents.document import checked
+from npu_testbed.devices.timing import timing_json
+from npu_testbed.documents.calibration import CalibrateCheckDocument, CalibrateFitDocument, ProfileEntry
+from npu_testbed.documents.document import extended
 from npu_testbed.outcomes.outcome import Outcome
-from npu_testbed.proofs.calibration import profile_json
 from validation.calibrate import CalibrationCheck, CalibrationProfile, check_tables, fit_tables
 
 
@@ -19,7 +17,9 @@ class CalibrateFitOutcome(Outcome, frozen=True):
 
     def document(self) -> CalibrateFitDocument:
         """The parameters with their intervals, and the errors."""
-        return CalibrateFitDocument(profile_json(self.profile), self.output)
+        timing = timing_json(self.profile.timing, self.profile.timing.__struct_fields__)
+        profile = extended(ProfileEntry, self.profile, timing=timing, tools=dict(self.profile.tools))
+        return CalibrateFitDocument(profile, self.output)
 
     def text(self) -> str:
         """The parameters with their intervals, and the errors."""
@@ -39,17 +39,8 @@ class CalibrateCheckOutcome(Outcome, frozen=True):
 
     def document(self) -> CalibrateCheckDocument:
         """Each measurement in replay, and the errors."""
-        check = self.found
-        facts = {
-            "profile": self.name,
-            "passed": check.passed,
-            "generalises": check.generalises,
-            "drifted": [point.name for point in check.drifted],
-            "seen": to_builtins(check.seen),
-            "unseen": to_builtins(check.unseen),
-            "points": [to_builtins(one) | {"error": one.error, "default_error": one.default_error} for one in check.points],
-        }
-        return checked(CalibrateCheckDocument, facts)
+        drifted = [point.name for point in self.found.drifted]
+        return extended(CalibrateCheckDocument, self.found, profile=self.name, drifted=drifted)
 
     def text(self) -> str:
         """Each measurement in replay, and the errors."""

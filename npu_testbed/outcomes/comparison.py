@@ -12,12 +12,12 @@ from npu_testbed.comparisons.comparison_tables import comparison_json, compariso
 from npu_testbed.comparisons.summary import summary_table
 from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, load_cpu_table
 from npu_testbed.cpu_time.estimate import Inference, inference_json, inference_of, inference_sentence
-from npu_testbed.documents.comparison import ComparedNetworkEntry, CompareDocument, EnergyRatiosEntry
-from npu_testbed.documents.document import extended
+from npu_testbed.documents.comparison import ComparedNetworkEntry, CompareDocument
+from npu_testbed.documents.document import extended, given
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.replays.simulation import Simulation
-from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.findings import findings_text
 from npu_testbed.reports.frontier import frontier_deadline
 from npu_testbed.reports.inputs_outputs import network_and_system
 from npu_testbed.reports.tables import layers_text
@@ -57,20 +57,16 @@ class ComparisonOutcome(Outcome, frozen=True):
 
     def document(self) -> CompareDocument:
         """The networks, one by one, and the notes below their summary."""
-        return CompareDocument(
-            networks=tuple(map(self._network, self.comparisons)),
-            summary=summary_table(self.comparisons).notes,
-            findings=UNSET if self.findings is None else findings_json(self.findings),
-        )
+        networks, notes = tuple(map(self._network, self.comparisons)), summary_table(self.comparisons).notes
+        return extended(CompareDocument, self, networks=networks, summary=notes, findings=given(self.findings))
 
     def _network(self, comparison: Comparison) -> ComparedNetworkEntry:
-        energy = comparison.energy
         return extended(
             ComparedNetworkEntry,
             comparison_json(comparison),
             inference=inference_json(self.inference(comparison)),
             robust=UNSET if comparison.robust is None else robust_json(comparison.robust),
-            energy=UNSET if energy is None else EnergyRatiosEntry(energy.table, tuple(energy.ratios)),
+            energy=given(comparison.energy),
         )
 
     def text(self) -> str:

@@ -10,7 +10,7 @@ from npu_model.compiled.layouts import layout_sentences
 from npu_model.printable import printable
 from npu_testbed.compilation.compiler import Compilation
 from npu_testbed.compilation.vela_summary import vela_summary_text
-from npu_testbed.compilation.verdict import verdict_json, verdict_text
+from npu_testbed.compilation.verdict import verdict_text
 from npu_testbed.documents.document import extended
 from npu_testbed.documents.replay import CompileDocument
 from npu_testbed.outcomes.replayed import ReplayedOutcome
@@ -55,7 +55,7 @@ class CompilationOutcome(ReplayedOutcome, frozen=True):
             CompileDocument,
             replay_json(simulation),
             runtimes=runtimes_json(self.runtimes),
-            promise=verdict_json(self.compilation.verdict),
+            promise=self.compilation.verdict,
             recomputed_macs=0 if self.compilation.schedule is None else self.compilation.schedule.network.recomputed_macs,
             files=dict(self.files),
             cpu_operations=cpu_operators_json(simulation.network) if self.cpu_operations else UNSET,

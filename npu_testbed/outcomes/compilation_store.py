@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from cascader.ethosu.search.request import Request
 from npu_model.documents import plain, typed
 from npu_testbed.compilation.compile_options import Target
-from npu_testbed.documents.document import checked
 from npu_testbed.documents.replay import CompileDocument
 from npu_testbed.ground.answers import Answers, key_of_request
 from npu_testbed.outcomes.outcome import Outcome
@@ -29,7 +28,7 @@ class StoredCompilation(Outcome, frozen=True):
 
     def document(self) -> CompileDocument:
         """The stored document."""
-        return checked(CompileDocument, self.facts)
+        return convert(self.facts, CompileDocument)
 
     def text(self) -> str:
         """The stored text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npu_testbed.documents.comparison import CompilationsDocument
+from npu_testbed.documents.document import extended
 from npu_testbed.ground.endings import BAD_INPUT
 from npu_testbed.ground.failures import Failure
 from npu_testbed.outcomes.compilation import CompilationOutcome
@@ -34,7 +35,7 @@ class CompilationsOutcome(Outcome, frozen=True):
 
     def document(self) -> CompilationsDocument:
         """The document of each compilation, and the failures."""
-        return CompilationsDocument(tuple(one.document() for one in self.compilations), tuple(one.to_json() for one in self.failures))
+        return extended(CompilationsDocument, self, compilations=tuple(one.document() for one in self.compilations))
 
     def text(self) -> str:
         """The report on each network, and the number of networks."""

@@ -8,9 +8,10 @@ from cascader.tensorir.device import OwnDevice
 from cascader.tensorir.prove import RunProof
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.printable import printable
+from npu_testbed.documents.document import extended
 from npu_testbed.documents.firmware import DeviceRunDocument
 from npu_testbed.documents.schedule import ScheduleDeviceDocument
-from npu_testbed.firmware.run import FirmwareRun, run_json, run_text
+from npu_testbed.firmware.run import FirmwareRun, run_text
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.stripe_plans import groups_json, groups_text
 from validation.layout import filled
@@ -28,7 +29,7 @@ class DeviceRunOutcome(Outcome, frozen=True):
 
     def document(self) -> DeviceRunDocument:
         """The end of the run, and the NPU's counters."""
-        return run_json(self.run)
+        return extended(DeviceRunDocument, self.run, output=self.run.text)
 
     def text(self) -> str:
         """A table of the NPU's counters below a line on how the run ended."""

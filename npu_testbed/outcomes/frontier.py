@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 from pathlib import Path
 
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.comparison_tables import convention
 from npu_testbed.documents.document import extended
-from npu_testbed.documents.frontier import FrontierDocument
+from npu_testbed.documents.frontier import FrontierDocument, FrontierPointEntry
 from npu_testbed.ground.files import require_picture, write_file
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.outcomes.records import Records
-from npu_testbed.reports.frontier import frontier_deadline, frontier_headline, frontier_json, frontier_text, point_entry
+from npu_testbed.reports.frontier import frontier_deadline, frontier_headline, frontier_json, frontier_text
 from npu_testbed.reports.inputs_outputs import inputs_outputs_json, inputs_outputs_text, network_and_system
 from npu_testbed.reports.tolerance import frontier_hint, frontier_within
 from npu_testbed.searches.frontiers import Frontier, FrontierPoint
@@ -29,7 +30,7 @@ class FrontierOutcome(Outcome, frozen=True):
     @property
     def points(self) -> Records[FrontierPoint]:
         """The schedules by ascending memory: bytes, cycles, and the schedule itself."""
-        return Records(self.frontier.points, point_entry)
+        return Records(self.frontier.points, partial(extended, FrontierPointEntry))
 
     @property
     def headline(self) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct, to_builtins
 
 from npu_model.front import later
-from npu_testbed.documents.document import Document
+from npu_testbed.documents.document import Entry
 from npu_testbed.documents.export import InspectDocument
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Outcome(Struct, frozen=True):
     """Whether a terminal shows the text in colour."""
 
     @abstractmethod
-    def document(self) -> Document:
+    def document(self) -> Entry:
         """The document of the command, with its facts."""
 
     @abstractmethod

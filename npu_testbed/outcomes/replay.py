@@ -7,19 +7,19 @@ from html import escape
 
 from msgspec import UNSET
 
-from npu_testbed.documents.document import extended
+from npu_testbed.documents.document import extended, given
 from npu_testbed.documents.replay import SimulateDocument, SimulateScheduleDocument, SimulateVelaDocument
 from npu_testbed.findings import Finding
 from npu_testbed.measured import Beside, measured_json, measured_text
 from npu_testbed.outcomes.records import Records
 from npu_testbed.outcomes.replayed import ReplayedOutcome
-from npu_testbed.replays.recurrent import recurrent_json, recurrent_layers
+from npu_testbed.replays.recurrent import recurrent_layers
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.replays.streaming import StreamedInput
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.findings import findings_text
 from npu_testbed.reports.hazards import hazards_json, hazards_text
-from npu_testbed.reports.stream import stream_json, stream_text
+from npu_testbed.reports.stream import stream_text
 from npu_testbed.reports.summary import Summary, replay_json, summarise, summary_text
 from npu_testbed.reports.tables import layers_text, stalls_json, stalls_text
 from npu_testbed.reports.unseen import unproven_json
@@ -73,15 +73,15 @@ class ReplayOutcome(ReplayedOutcome, frozen=True):
             SimulateDocument,
             replay_json(self.simulation),
             hazards=hazards_json(self.simulation.hazards),
-            recurrent=recurrent_json(recurrent_layers(self.simulation.replay)),
+            recurrent=recurrent_layers(self.simulation.replay),
             stalls=stalls_json(self.simulation.replay) if self.stalls else UNSET,
             measured=UNSET if self.beside is None else measured_json(self.beside),
-            findings=UNSET if self.findings is None else findings_json(self.findings),
+            findings=given(self.findings),
             cpu_operations=cpu_operators_json(self.simulation.network) if self.cpu_operations else UNSET,
         )
         if self.kind == "vela":
             return extended(SimulateVelaDocument, facts, unproven=unproven_json(self.simulation) or UNSET)
-        return extended(SimulateScheduleDocument, facts, stream=UNSET if self.stream is None else stream_json(self.stream))
+        return extended(SimulateScheduleDocument, facts, stream=given(self.stream))
 
     def text(self) -> str:
         """The summary, the layers, and the requested extras."""

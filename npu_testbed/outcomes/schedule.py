@@ -18,23 +18,23 @@ from npu_model.front import later
 from npu_model.printable import printable
 from npu_testbed.cpu_time.estimate import inference_json, inference_sentence
 from npu_testbed.devices.timing import timing_json
-from npu_testbed.documents.document import given
+from npu_testbed.documents.document import extended, given
 from npu_testbed.documents.schedule import ScheduleDocument
 from npu_testbed.findings import Finding
 from npu_testbed.ground.versions import legaliser_remark
 from npu_testbed.outcomes.replayed import ReplayedOutcome
 from npu_testbed.replays.scheduling import write_schedule
 from npu_testbed.replays.simulation import Simulation
-from npu_testbed.reports.bounds import bounds_text, proof_json
+from npu_testbed.reports.bounds import bounds_text
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.findings import findings_text
 from npu_testbed.reports.flash import flash_text
 from npu_testbed.reports.headline import Rival, rival_sentence
 from npu_testbed.reports.inputs_outputs import inputs_outputs_json, inputs_outputs_text
 from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
-from npu_testbed.reports.tolerance import tolerance_text, trade_json
+from npu_testbed.reports.tolerance import tolerance_text
 from npu_testbed.reports.unseen import unseen_text
 from npu_testbed.runtimes.runtime_use import RuntimeUse, of_schedule
 from npu_testbed.runtimes.runtime_words import homes_warning, runtimes_json, runtimes_text
@@ -101,21 +101,18 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
     def document(self) -> ScheduleDocument:
         """The schedule's figures, bounds and findings."""
         plan = self.schedule
-        return ScheduleDocument(
+        return extended(
+            ScheduleDocument,
+            self,
             model=plan.provenance.model,
             accelerator=plan.accelerator,
             memory_system=plan.provenance.memory_system.name if plan.provenance.memory_system else "",
             timing=timing_json(plan.provenance.timing),
             parts=len(plan.network.graph.parts),
             jobs=len(plan.jobs),
-            cascaded=self.cascaded,
             mended=plan.network.mended,
-            arena_bytes=plan.arena_size,
             inputs_outputs=inputs_outputs_json(self.simulation.network, self.simulation.system),
             carried_bytes=carried_bytes(self.simulation.network),
-            cycles=self.cycles,
-            stopped=self.stopped,
-            output=self.output,
             tools=dict(plan.provenance.tools),
             inference=inference_json(self.simulation.inference),
             runtimes=runtimes_json(self.runtimes),
@@ -126,11 +123,11 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
             groups=UNSET if self.striped is None else stripe_plans.staging_groups_json(self.striped.graph, self.striped.plans),
             least_cycles_of_search=given(self.choice.least_cycles),
             least_bytes_of_search=given(self.choice.least_bytes),
-            fastest=UNSET if self.choice.fastest is None else trade_json(self.choice.fastest),
-            smaller=UNSET if self.choice.smaller is None else trade_json(self.choice.smaller),
-            proof=UNSET if self.choice.proof is None else proof_json(self.choice.proof),
+            fastest=given(self.choice.fastest),
+            smaller=given(self.choice.smaller),
+            proof=given(self.choice.proof),
             cpu_operations=cpu_operators_json(self.simulation.network) if self.cpu_operations else UNSET,
-            findings=UNSET if self.findings is None else findings_json(self.findings),
+            findings=given(self.findings),
         )
 
     def text(self) -> str:

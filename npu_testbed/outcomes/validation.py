@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
+from msgspec import to_builtins
 
 from npu_model.timing import TimingParameters
 from npu_testbed.comparisons.beside_vela import BesideVela
 from npu_testbed.devices.timing import timing_json, timing_text
-from npu_testbed.documents.comparison import ValidateVelaDocument
-from npu_testbed.documents.document import Document, checked, extended
+from npu_testbed.documents.comparison import ValidateVelaDocument, VelaScoreEntry
+from npu_testbed.documents.document import Document, extended
 from npu_testbed.documents.fvp import ValidateFvpDocument, ValidateFvpLiveDocument
-from npu_testbed.documents.portfolio import PortfolioNetworkEntry, ValidatePortfolioListDocument
-from npu_testbed.documents.validation import LitertScoreEntry, ValidateLitertDocument
+from npu_testbed.documents.portfolio import ValidatePortfolioDocument, ValidatePortfolioListDocument
+from npu_testbed.documents.validation import LitertScoreEntry, ValidateAllDocument, ValidateLitertDocument
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.portfolio.tables import tables
 from npu_testbed.portfolio.verdict import Report
 from npu_testbed.proofs.peers import LitertScore, litert_table
-from npu_testbed.proofs.suite import Suite, suite_json, suite_table
+from npu_testbed.proofs.suite import BLIND, Suite, suite_table
 from validation.fvp import live, scorecard
 from validation.layout import grid
 from validation.portfolio import PortfolioNetwork
@@ -28,6 +28,10 @@ from validation.vela import replays
 
 def _text(found: Sequence[Table]) -> str:
     return "\n\n".join(table.text() for table in found)
+
+
+def _vela_scores(scores: Sequence[replays.VelaScore]) -> tuple[VelaScoreEntry, ...]:
+    return tuple(extended(VelaScoreEntry, score, verdict=score.verdict.name) for score in scores)
 
 
 class FvpOutcome(Outcome, frozen=True):
@@ -43,7 +47,7 @@ class FvpOutcome(Outcome, frozen=True):
 
     def document(self) -> ValidateFvpDocument:
         """Each point and each bar."""
-        return checked(ValidateFvpDocument, scorecard.to_json(self.scorecard) | {"timing": timing_json(self.timing)})
+        return extended(ValidateFvpDocument, self, **scorecard.to_json(self.scorecard) | {"timing": timing_json(self.timing)})
 
     def text(self) -> str:
         """The tables of points and bars."""
@@ -59,7 +63,8 @@ class FvpLiveOutcome(Outcome, frozen=True):
 
     def document(self) -> ValidateFvpLiveDocument:
         """The counters, and each operation."""
-        return checked(ValidateFvpLiveDocument, live.to_json(self.result) | {"timing": timing_json(self.timing)})
+        operations = [to_builtins(row) | {"error": row.error} for row in self.result.operations]
+        return extended(ValidateFvpLiveDocument, self.result, claim=scorecard.CLAIM, operations=operations, timing=timing_json(self.timing))
 
     def text(self) -> str:
         """The counters, and each operation."""
@@ -78,7 +83,7 @@ class ValidateVelaOutcome(Outcome, frozen=True):
 
     def document(self) -> ValidateVelaDocument:
         """Each schedule with its score."""
-        return checked(ValidateVelaDocument, replays.to_json(self.scores))
+        return extended(ValidateVelaDocument, self, networks=_vela_scores(self.scores))
 
     def text(self) -> str:
         """A row for each schedule."""
@@ -98,10 +103,8 @@ class BesideVelaOutcome(Outcome, frozen=True):
 
     def document(self) -> ValidateVelaDocument:
         """Each schedule with its score, and the comparisons."""
-        scores = checked(ValidateVelaDocument, replays.to_json(self.result.scores))
-        failures = tuple(failure.to_json() for failure in self.result.failures)
         comparisons = tuple(summary.to_json() for summary in self.result.summaries)
-        return replace(scores, passed=self.passed, failures=failures, comparisons=comparisons)
+        return extended(ValidateVelaDocument, self.result, networks=_vela_scores(self.result.scores), comparisons=comparisons)
 
     def text(self) -> str:
         """The scores, and a table for each comparison."""
@@ -122,7 +125,7 @@ class LitertOutcome(Outcome, frozen=True):
 
     def document(self) -> ValidateLitertDocument:
         """Each schedule with its score."""
-        rows = (extended(LitertScoreEntry, score, verdict=score.verdict.name, passed=score.passed) for score in self.scores)
+        rows = (extended(LitertScoreEntry, score, verdict=score.verdict.name) for score in self.scores)
         return ValidateLitertDocument(self.passed, tuple(rows))
 
     def text(self) -> str:
@@ -142,7 +145,7 @@ class PortfolioOutcome(Outcome, frozen=True):
 
     def document(self) -> Document:
         """Each network with its verdict."""
-        return self.report.to_json()
+        return extended(ValidatePortfolioDocument, self.report)
 
     def text(self) -> str:
         """A row for each network, and the known facts about networks that do not pass."""
@@ -156,12 +159,7 @@ class PortfolioListOutcome(Outcome, frozen=True):
 
     def document(self) -> ValidatePortfolioListDocument:
         """Each network."""
-        return ValidatePortfolioListDocument(
-            tuple(
-                PortfolioNetworkEntry(one.name, one.group, one.idiom, one.precision, one.exception, one.sampled, tuple(one.homes))
-                for one in self.networks
-            )
-        )
+        return extended(ValidatePortfolioListDocument, self)
 
     def text(self) -> str:
         """A row for each network."""
@@ -181,7 +179,7 @@ class SuiteOutcome(Outcome, frozen=True):
 
     def document(self) -> Document:
         """Each bar of each peer."""
-        return suite_json(self.suite)
+        return extended(ValidateAllDocument, self.suite, blind=BLIND)
 
     def text(self) -> str:
         """A row for each bar."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.printable import printable
-from npu_testbed.documents.document import given
-from npu_testbed.documents.verify import OutputEntry, VerifyDocument
+from npu_testbed.documents.document import extended, given
+from npu_testbed.documents.verify import VerifyDocument
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.proofs.tensorir_proof import TensorirProof
 from npu_testbed.proofs.verification import OutputComparison, Verification
@@ -37,22 +37,8 @@ class VerifyOutcome(Outcome, frozen=True):
 
     def document(self) -> VerifyDocument:
         """The comparisons, and the remarks."""
-        result = self.verification
-        return VerifyDocument(
-            model=result.model,
-            inferences=result.inferences,
-            given=result.given,
-            seed=result.seed,
-            comparisons=tuple(OutputEntry(row.reference, row.output, row.differing, row.size, row.undefined) for row in result.comparisons),
-            skipped=result.skipped,
-            fully_connected=result.fully_connected,
-            unmended=result.unmended,
-            hazards=hazards_json(result.hazards),
-            began=None if result.began is None else result.began.document(),
-            remark=result.remark,
-            passed=result.passed,
-            tensorir=given(None if self.proof is None else self.proof.document()),
-        )
+        proof = None if self.proof is None else self.proof.document()
+        return extended(VerifyDocument, self.verification, hazards=hazards_json(self.verification.hazards), tensorir=given(proof))
 
     def text(self) -> str:
         """A row for each output and reference, and the remarks."""

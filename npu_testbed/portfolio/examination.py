@@ -14,10 +14,11 @@ from cascader.ethosu.search.request import Request, Run
 from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError, LimitError
 from npu_testbed.comparisons.comparison import Comparison, Folders, Sides, compare
+from npu_testbed.documents.portfolio import BytesAndCycles, Ours, VelaFigures
 from npu_testbed.ground.failures import Failure, attempt
 from npu_testbed.ground.progress import Progress
 from npu_testbed.models.sources import PORTFOLIO
-from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, VelaFigures
+from npu_testbed.portfolio.verdict import Check, Examined
 from npu_testbed.proofs.file_verification import verify
 from npu_testbed.proofs.verification import LITERT, Verification
 from npu_testbed.replays.scheduling import write_schedule
@@ -43,7 +44,7 @@ def _peer(found: Comparison) -> VelaFigures | None:
     size, performance = found.size, found.performance
     if size is None or performance is None:
         return None
-    return VelaFigures(_figures(size), size.run.core, _figures(performance), performance.run.core, failures)
+    return VelaFigures(_figures(size), size.core, _figures(performance), performance.core, failures)
 
 
 def _no_peer(failures: Sequence[VelaFailure], *, separate: bool) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.ethosu.search.request import Request, Run
 from cascader.search.workers import as_completed, default_processes, workers
-from npu_model.documents import typed
+from npu_model.documents import plain, typed
 from npu_model.errors import InputError, did_you_mean
 from npu_testbed.ground.answers import FOLDER, Answers, key_of_request
 from npu_testbed.ground.failures import Failure, attempt
@@ -48,7 +48,7 @@ class Results(Struct, frozen=True):
     def write(self, request: Request, finding: Examined) -> None:
         """Write a finding, which replaces the answers of its search. Failures are not written, so that they are tried again."""
         if not finding.failure:
-            Answers(self.folder).keep(self.key(request), finding.to_json())
+            Answers(self.folder).keep(self.key(request), plain(finding))
             self.search(request).remove()
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from npu_testbed.comparisons.summary import geometric_mean
-from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Report
+from npu_testbed.documents.portfolio import BytesAndCycles
+from npu_testbed.portfolio.verdict import Check, Examined, Report
 from validation.portfolio import portfolio_network
 from validation.tables import Table, items
 

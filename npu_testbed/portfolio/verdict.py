@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from npu_testbed.comparisons.answer import SLOWEST
-from npu_testbed.documents.document import checked
-from npu_testbed.documents.portfolio import ValidatePortfolioDocument
+from npu_testbed.documents.portfolio import BytesAndCycles, Ours, VelaFigures
 
 
 class Check(str, Enum):
@@ -20,37 +18,6 @@ class Check(str, Enum):
     DIFFERS = "differs"
     FAILED = "not verified"
     NOT_ASKED = "not asked"
-
-
-class BytesAndCycles(Struct, frozen=True):
-    """A schedule: the arena in bytes, and cycles of its replay."""
-
-    memory: int
-    cycles: int
-
-
-class VelaFigures(Struct, frozen=True):
-    """The bytes and cycles of Vela's Size and Performance, each on the better core, and the failed runs with their reasons."""
-
-    size: BytesAndCycles
-    size_core: str
-    performance: BytesAndCycles
-    performance_core: str
-    failures: tuple[str, ...] = ()
-
-
-class Ours(Struct, frozen=True):
-    """Points of our frontier: the smallest, and the best within each of Vela's figures (None: none is within it).
-
-    For the smallest, also its bytes outside the arena and its recomputed multiply-accumulates.
-    """
-
-    smallest: BytesAndCycles
-    at_size_cycles: BytesAndCycles | None
-    in_size_bytes: BytesAndCycles | None
-    in_performance_bytes: BytesAndCycles | None
-    outside_bytes: int = 0
-    recomputed_macs: int = 0
 
 
 class Examined(Struct, frozen=True):
@@ -92,11 +59,6 @@ class Examined(Struct, frozen=True):
         unasked = {Check.NOT_ASKED} if not self.no_peer else set()
         return not self.failure and not self.misses and self.check in {Check.EXACT, Check.EXCEPTION} | unasked
 
-    def to_json(self) -> dict[str, Any]:
-        """The finding as values that JSON can hold, with its verdict."""
-        plain: dict[str, Any] = to_builtins(self)
-        return plain | {"check": self.check.value, "misses": list(self.misses), "passed": self.passed}
-
 
 def _slower(strategy: str, peer: BytesAndCycles, own: BytesAndCycles | None) -> str:
     """A phrase if ours is slower in the bytes of a strategy of Vela's; "" if not, or if ours does not fit, which is a miss in bytes."""
@@ -115,8 +77,7 @@ class Report(Struct, frozen=True):
         """Whether there are findings and every one passes."""
         return bool(self.findings) and all(finding.passed for finding in self.findings)
 
-    def to_json(self) -> ValidatePortfolioDocument:
-        """All findings, and by name those that miss a bar or fail."""
-        missed = [f"{finding.network} on {finding.accelerator}" for finding in self.findings if not finding.passed]
-        found = {"passed": self.passed, "missed": missed, "networks": [finding.to_json() for finding in self.findings]}
-        return checked(ValidatePortfolioDocument, found)
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """The networks that miss a bar or fail, by name."""
+        return tuple(f"{finding.network} on {finding.accelerator}" for finding in self.findings if not finding.passed)

@@ -6,13 +6,7 @@ import csv
 from importlib import metadata
 from pathlib import Path
 
-from msgspec import to_builtins
-from msgspec.structs import asdict
-
-from npu_testbed.documents.calibration import ProfileEntry
-from npu_testbed.documents.document import checked
 from npu_testbed.ground.versions import Tools, tool_versions
-from validation.calibrate import CalibrationProfile
 from validation.reading import MAX_TABLE_BYTES, read_text
 
 _FILES = ("model", "config", "timing_adapter")
@@ -35,10 +29,3 @@ def fit_tools() -> Tools:
     except metadata.PackageNotFoundError:
         # The fit itself says what to install.
         return tool_versions(())
-
-
-def profile_json(profile: CalibrationProfile) -> ProfileEntry:
-    """The profile for a document, with ratios of whole numbers and rules as text, as in its file."""
-    values = asdict(profile.timing)
-    timing = {name: value if isinstance(value, int) else str(getattr(value, "value", value)) for name, value in values.items()}
-    return checked(ProfileEntry, to_builtins(profile, enc_hook=str) | {"timing": timing, "tools": dict(profile.tools)})

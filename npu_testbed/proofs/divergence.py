@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import KernelOperation, Operation, Program
-from npu_testbed.documents.verify import DivergenceEntry
 from sim.functional import FilterCache, NetworkState, RegionBytes, run
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import Arrays
@@ -37,10 +36,6 @@ class Divergence(Struct, frozen=True):
     differing: int
     size: int
     largest: int
-
-    def document(self) -> DivergenceEntry:
-        """The difference for a document."""
-        return DivergenceEntry(self.reference, self.layer, self.differing, self.size, self.largest)
 
     @property
     def text(self) -> str:

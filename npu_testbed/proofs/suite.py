@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from npu_model.errors import InputError
-from npu_testbed.documents.document import extended
-from npu_testbed.documents.validation import SuitePromiseEntry, ValidateAllDocument
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.proofs.peers import validate_litert, validate_vela, zoo_models
 from validation.calibrate import reference_profile
@@ -147,9 +145,3 @@ def suite_table(suite: Suite) -> Table:
     blind = f"Blind: {'; '.join(BLIND)}."
     reasons = tuple(f"Known, {p.figure}: {p.known}." for p in suite.promises if p.passed is False and p.known)
     return Table("The validation suite", ("peer", "figure", "bar", "found", "cases", "verdict"), rows, (note, *reasons, blind))
-
-
-def suite_json(suite: Suite) -> ValidateAllDocument:
-    """The scorecard as a document."""
-    promises = tuple(extended(SuitePromiseEntry, promise, verdict=promise.verdict) for promise in suite.promises)
-    return ValidateAllDocument(suite.passed, BLIND, promises)

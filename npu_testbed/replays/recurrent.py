@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from npu_model.program import ActivationKind, KernelOperation
-from npu_testbed.documents.document import extended
-from npu_testbed.documents.replay import LayerEntry, RecurrentEntry
 from sim.replay import NetworkReplay, OperationReplay
 from sim.views.layers import Layer, LayerRow, layer_cycles, layer_row, layers
 
@@ -144,8 +142,3 @@ def steps_text(one: RecurrentLayer, short: str) -> str:
     least, most = min(one.steps), max(one.steps)
     each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     return f"{short} takes {len(one.steps)} steps of {each} cycles; the row of a gate is all of its steps."
-
-
-def recurrent_json(found: Sequence[RecurrentLayer]) -> tuple[RecurrentEntry, ...]:
-    """Each layer with the cycles of its steps, and its gates as rows of the table of layers."""
-    return tuple(RecurrentEntry(one.layer, one.steps, tuple(extended(LayerEntry, row) for row in one.gates)) for one in found)

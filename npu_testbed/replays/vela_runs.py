@@ -54,9 +54,24 @@ class VelaPoint(Struct, frozen=True):
     cycles: int
 
     @property
+    def core(self) -> str:
+        """The core of Vela that made it."""
+        return self.run.core
+
+    @property
+    def optimise(self) -> str:
+        """Vela's strategy."""
+        return self.run.optimise
+
+    @property
+    def arena_cache_size(self) -> int | None:
+        """The arena that was asked for, in bytes; None for Vela's default."""
+        return self.run.arena_cache_size
+
+    @property
     def overflows(self) -> bool:
         """Whether its arena exceeds the requested one, which Vela takes as a target."""
-        return self.run.arena_cache_size is not None and self.memory > self.run.arena_cache_size
+        return self.arena_cache_size is not None and self.memory > self.arena_cache_size
 
 
 class VelaFailure(Struct, frozen=True):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npu_testbed.documents.schedule import ProofEntry
-
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, Proof
 
@@ -46,8 +44,3 @@ def bounds_text(choice: Choice, cycles: int) -> list[str]:
     if choice.least_bytes is not None:
         said.append(f"None that it can make fits into fewer than {choice.least_bytes:,} bytes.")
     return said
-
-
-def proof_json(proof: Proof) -> ProofEntry:
-    """The proof for a document."""
-    return ProofEntry(proof.complete, proof.least_cycles, proof.members, proof.replayed, proof.tried)

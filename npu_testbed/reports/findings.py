@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import fill
 
-from npu_testbed.documents.inference import FindingEntry
 from npu_testbed.findings import Finding, what_bounds
 from npu_testbed.findings.finding import LEAST, percent
 from npu_testbed.replays.simulation import Simulation
@@ -26,18 +25,3 @@ def findings_text(found: Sequence[Finding], simulation: Simulation) -> str:
         return fill(nothing_found(simulation), limit)
     lines = [fill(f"{number}. {one.text}", limit, subsequent_indent="   ") for number, one in enumerate(found, 1)]
     return "\n".join([fill(HEADING, limit), *lines])
-
-
-def findings_json(found: Sequence[Finding]) -> tuple[FindingEntry, ...]:
-    """The findings, the largest first."""
-    return tuple(
-        FindingEntry(
-            kind=one.kind,
-            text=one.text,
-            changed=one.changed,
-            saved_cycles=one.cycles,
-            saved_bytes=one.bytes,
-            needed_bytes=one.needs,
-        )
-        for one in found
-    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from npu_model.printable import printable
 from npu_testbed.devices.timing import timing_clause, timing_json
-from npu_testbed.documents.frontier import FrontierEntry, FrontierPointEntry, LowerBoundsEntry
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.frontier import FrontierEntry
 from npu_testbed.documents.units import MemorySystemEntry
 from npu_testbed.ground.versions import legaliser_remark
 from npu_testbed.reports.headline import cycles_in, deadline_sentence, kibibytes, milliseconds
@@ -58,36 +59,10 @@ def frontier_text(frontier: Frontier) -> str:
     return f"{head}\n\n{table}\n\n{said}"
 
 
-def point_entry(point: FrontierPoint) -> FrontierPointEntry:
-    """A point for documents and tables."""
-    return FrontierPointEntry(
-        memory_bytes=point.memory,
-        cycles=point.cycles,
-        expected_cycles=point.estimate,
-        estimate_error=point.estimate_error,
-        stripe_jobs=point.jobs,
-        groups=point.groups,
-        staged_bytes=point.staged_bytes,
-        macs=point.macs,
-        recomputed_macs=point.recomputed_macs,
-        schedule_sha256=point.digest,
-    )
-
-
 def frontier_json(frontier: Frontier) -> FrontierEntry:
     """The frontier for documents."""
-    return FrontierEntry(
-        model=frontier.model,
-        model_sha256=frontier.model_sha256,
-        accelerator=frontier.accelerator,
-        memory_system=MemorySystemEntry(frontier.memory_system, frontier.memory_system_sha256, frontier.clock_hz),
-        timing=timing_json(frontier.timing),
-        tools=dict(frontier.tools),
-        lower_bounds=LowerBoundsEntry(frontier.bounds.any_schedule, frontier.bounds.this_search),
-        candidates=frontier.candidates,
-        replayed=frontier.replayed,
-        points=tuple(map(point_entry, frontier.points)),
-    )
+    system = MemorySystemEntry(frontier.memory_system, frontier.memory_system_sha256, frontier.clock_hz)
+    return extended(FrontierEntry, frontier, memory_system=system, timing=timing_json(frontier.timing), tools=dict(frontier.tools))
 
 
 def frontier_deadline(frontier: Frontier, deadline: float) -> str:

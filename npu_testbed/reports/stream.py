@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from npu_model.printable import printable
-from npu_testbed.documents.replay import PieceEntry, StreamEntry
 from npu_testbed.replays.streaming import StreamedInput
 from validation.layout import filled
 
@@ -29,19 +28,3 @@ def _place(found: StreamedInput) -> str:
     if found.ring < found.rows:
         return f"they lie in a ring of {found.ring} rows ({found.ring * found.row_bytes:,} bytes)"
     return f"the input lies in a whole frame ({found.rows * found.row_bytes:,} bytes)"
-
-
-def stream_json(found: StreamedInput) -> StreamEntry:
-    """The figures of the run, and each command stream's rows and cycles."""
-    return StreamEntry(
-        input=found.name,
-        rows=found.rows,
-        row_bytes=found.row_bytes,
-        cycles_per_row=found.cycles_per_row,
-        latency_cycles=found.latency,
-        waiting_cycles=found.waiting,
-        never_waits_cycles_per_row=found.never_waits,
-        held_rows=found.held_rows,
-        ring_rows=found.ring,
-        pieces=tuple(PieceEntry(piece.until, piece.cycles) for piece in found.pieces),
-    )

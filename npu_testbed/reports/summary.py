@@ -17,13 +17,13 @@ from npu_testbed.cpu_time.estimate import basis_text, inference_json, inference_
 from npu_testbed.devices.memory_options import memory_system_json
 from npu_testbed.devices.timing import timing_json, timing_text
 from npu_testbed.documents.document import extended
-from npu_testbed.documents.replay import BeatsEntry, ReplayDocument, SummaryEntry
+from npu_testbed.documents.replay import ReplayDocument
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.inputs_outputs import inputs_outputs_json, inputs_outputs_text
 from npu_testbed.reports.macs import macs_of
-from npu_testbed.reports.tables import layers_json
 from npu_testbed.reports.unseen import unproven_text, unseen_text
+from sim.views.layers import layer_rows
 from validation.layout import filled
 
 PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")
@@ -165,17 +165,16 @@ def summary_text(simulation: Simulation) -> str:
 
 def replay_json(simulation: Simulation) -> ReplayDocument:
     """The simulation's inputs, summary and layers."""
-    summary = summarise(simulation)
-    return ReplayDocument(
-        model=simulation.model,
-        planner=simulation.planner,
+    return extended(
+        ReplayDocument,
+        simulation,
         accelerator=simulation.device.name,
         memory_system=memory_system_json(simulation.system),
         timing=timing_json(simulation.timing),
         tools=dict(simulation.tools),
-        summary=extended(SummaryEntry, summary, beats=BeatsEntry(**summary.beats), as_planned=summary.as_planned),
+        summary=summarise(simulation),
         inputs_outputs=inputs_outputs_json(simulation.network, simulation.system),
         carried_bytes=carried_bytes(simulation.network),
         inference=inference_json(simulation.inference),
-        layers=layers_json(simulation.replay),
+        layers=layer_rows(simulation.replay),
     )

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import to_builtins
 
 from npu_model.printable import printable
-from npu_testbed.documents.document import extended
-from npu_testbed.documents.replay import LayerEntry, StallEntry
+from npu_testbed.documents.replay import StallEntry
 from npu_testbed.ground.csv_file import csv_file
 from npu_testbed.replays.layer_names import first_operator, short_layers
 from npu_testbed.replays.recurrent import recurrent_layers, steps_text, with_gates
@@ -122,11 +121,6 @@ def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
     steps = (steps_text(one, short[one.layer]) for one in recurrent_layers(replay))
     text = "\n".join([table, *map(filled, (*notes(shown), *steps))])
     return f"{text}\n\n{rolled_up(rows)}" if _mostly_folded(rows, min_percent) else text
-
-
-def layers_json(replay: NetworkReplay) -> tuple[LayerEntry, ...]:
-    """The rows of the per-layer table."""
-    return tuple(extended(LayerEntry, row) for row in layer_rows(replay))
 
 
 def layers_csv(replay: NetworkReplay) -> bytes:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from cascader.ethosu.search.task import Size
 from cascader.ethosu.search.tolerance import worth_a_tolerance
-from npu_testbed.documents.schedule import TradeEntry
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice
@@ -59,11 +58,6 @@ def tolerance_text(choice: Choice) -> str:
     if choice.fastest is not None:
         return fastest_text(memory, cycles, choice.fastest)
     return "" if choice.smaller is None else smaller_text(memory, cycles, choice.smaller)
-
-
-def trade_json(size: Size) -> TradeEntry:
-    """Bytes and cycles of another schedule, for a document."""
-    return TradeEntry(size.memory, size.cycles)
 
 
 def frontier_within(frontier: Frontier, within: float) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.memory.system import AXI0, AXI1
-from npu_testbed.documents.units import OwnShareEntry, RuntimeEntry
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.units import RuntimeEntry
 from npu_testbed.runtimes.own_share import UNMEASURED
 from npu_testbed.runtimes.runtime_use import BARE, DRIVER_PORTS, EXECUTORCH, NAMES, TFLM, RuntimeUse
 from validation.layout import filled, grid
@@ -119,16 +120,5 @@ def runtimes_text(placements: Sequence[RuntimeUse]) -> str:
 
 def runtimes_json(placements: Sequence[RuntimeUse]) -> tuple[RuntimeEntry, ...]:
     """The placements for documents."""
-    return tuple(
-        RuntimeEntry(
-            runtime=one.runtime,
-            set_aside_bytes=one.arena + one.fast,
-            file_bytes=one.planned,
-            placed_bytes=one.placed,
-            own_bytes=None if one.own is None else OwnShareEntry(one.own.least, one.own.most),
-            npu_cycles=one.cycles,
-            ports={str(region): port for region, port in one.ports},
-            refused=one.refused,
-        )
-        for one in placements
-    )
+    pairs = ((one, {str(region): port for region, port in one.ports}) for one in placements)
+    return tuple(extended(RuntimeEntry, one, set_aside_bytes=one.arena + one.fast, ports=ports) for one, ports in pairs)

@@ -70,19 +70,19 @@ def _bound(frontier: Frontier, x: PlotAxis, y: PlotAxis) -> list[str]:
 
 
 def _color(point: VelaPoint) -> str:
-    if point.run.arena_cache_size is not None:
+    if point.arena_cache_size is not None:
         return SWEEP
-    return SIZE if point.run.optimise == "Size" else PERFORMANCE
+    return SIZE if point.optimise == "Size" else PERFORMANCE
 
 
 def _mark(point: VelaPoint, x: PlotAxis, y: PlotAxis) -> str:
     """A square for the C++ core, a triangle for the Python core; smaller in the sweep, hollow if it overflows its size."""
-    at, to, radius = x.at(point.memory), y.at(point.cycles), 4.5 if point.run.arena_cache_size is not None else 7.0
-    if point.run.core == "C++":
+    at, to, radius = x.at(point.memory), y.at(point.cycles), 4.5 if point.arena_cache_size is not None else 7.0
+    if point.core == "C++":
         corners = [(at - radius, to - radius), (at + radius, to - radius), (at + radius, to + radius), (at - radius, to + radius)]
     else:
         corners = [(at, to - 1.2 * radius), (at + 1.1 * radius, to + 0.9 * radius), (at - 1.1 * radius, to + 0.9 * radius)]
-    words = f"{point.run.name}, {point.run.core} core: {point.memory:,} bytes, {point.cycles:,} cycles"
+    words = f"{point.run.name}, {point.core} core: {point.memory:,} bytes, {point.cycles:,} cycles"
     color = _color(point)
     return element(
         "path", title(words), d=path_of(corners) + "Z", fill="white" if point.overflows else color, stroke=color, stroke_width=1.4
@@ -137,7 +137,7 @@ def _plot(frontier: Frontier, vela: Sequence[VelaPoint]) -> str:
         *axes(x, y, "arena [KiB], logarithmic", f"NPU cycles [{name}], logarithmic"),
         *_bound(frontier, x, y),
         *_staircase(frontier, x, y),
-        *(_mark(point, x, y) for point in sorted(vela, key=lambda p: p.run.arena_cache_size is None)),
+        *(_mark(point, x, y) for point in sorted(vela, key=lambda p: p.arena_cache_size is None)),
     ]
     return document(WIDTH, HEIGHT, body)
 

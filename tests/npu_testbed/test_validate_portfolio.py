@@ -17,14 +17,15 @@ import npu_testbed.comparisons.comparison
 import npu_testbed.portfolio.examination
 import npu_testbed.portfolio.run
 from cascader.ethosu.search.request import Request
-from npu_model.documents import typed
+from npu_model.documents import plain, typed
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
+from npu_testbed.documents.portfolio import BytesAndCycles, Ours, VelaFigures
 from npu_testbed.ground.answers import Answers
 from npu_testbed.portfolio.examination import judge
 from npu_testbed.portfolio.run import Results, chosen
 from npu_testbed.portfolio.tables import page, tables
-from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, Report, VelaFigures
+from npu_testbed.portfolio.verdict import Check, Examined, Report
 from npu_testbed.proofs.verification import LITERT, VELA_STREAM, OutputComparison, Verification
 from npu_testbed.replays.vela_runs import VelaFailure, VelaRun
 from validation.portfolio import NETWORKS, portfolio_network
@@ -85,7 +86,7 @@ def test_a_difference_is_an_exception_only_where_the_portfolio_names_one() -> No
 def test_a_finding_is_the_same_after_it_was_written_and_read() -> None:
     findings = (found(), found(at_size=None, check=Check.DIFFERS, remark="r"), Examined("mnist", "g", DEVICE, "s", failure="It fails."))
     for finding in findings:
-        assert typed(Examined, json.loads(json.dumps(finding.to_json()))) == finding
+        assert typed(Examined, plain(finding)) == finding
 
 
 def test_what_is_kept_is_found_again_for_the_same_question_alone(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_a_network_that_fails_costs_no_other_its_finding(examined: list[str]) ->
     assert [finding.network for finding in report.findings] == ["mnist", "lenet", "inception"]
     assert [finding.passed for finding in report.findings] == [True, False, False]
     assert report.findings[2].failure == "Internal error RuntimeError: it broke."
-    assert report.to_json().missed == (f"lenet on {DEVICE}", f"inception on {DEVICE}")
+    assert report.missed == (f"lenet on {DEVICE}", f"inception on {DEVICE}")
 
 
 def test_a_second_run_finds_only_what_is_missing(examined: list[str], tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from msgspec.structs import fields
 from cascader.draft.drafter import DraftOptions
 from cascader.ethosu.options import CascadeOptions
 from cascader.plan.plans import PlanOptions
-from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, Report, VelaFigures
+from npu_testbed.documents.portfolio import BytesAndCycles, Ours, VelaFigures
+from npu_testbed.portfolio.verdict import Check, Examined, Report
 from validation.portfolio import NETWORKS
 
 ROOT = Path(__file__).parents[2]

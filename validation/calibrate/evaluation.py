@@ -20,7 +20,7 @@ def silent(_replays: int) -> None:
     """Progress that is not shown."""
 
 
-class Errors(Struct, frozen=True):
+class Errors(Struct, frozen=True, forbid_unknown_fields=True):
     """Relative errors of NPU ACTIVE over ``count`` measurements: mean absolute and worst signed."""
 
     count: int

@@ -77,24 +77,29 @@ class ErrorFigures(Struct, frozen=True, forbid_unknown_fields=True):
     mean_high: float
 
 
-class CalibrationProfile(Struct, frozen=True):
+class _Kept(Struct, frozen=True, kw_only=True):
+    """What a calibration and its file hold alike."""
+
+    name: str
+    date: str
+    seed: int
+    errors: ErrorFigures
+    fitted: tuple[FittedValue, ...] = ()
+    folds: tuple[FoldErrors, ...] = ()
+    points: tuple[FittedPoint, ...] = ()
+    undecided: tuple[str, ...] = ()
+    sets: tuple[CloseSet, ...] = ()
+
+
+class CalibrationProfile(_Kept, frozen=True, kw_only=True):
     """A calibration: fitted parameters, provenance and errors.
 
     ``date`` is the caller's, ``seed`` the bootstrap's. ``undecided`` names the fitted parameters with other, equally good values.
     ``sets`` are the parameter sets within the noise, the fit first.
     """
 
-    name: str
-    date: str
-    seed: int
     tools: tuple[tuple[str, str], ...]
     timing: TimingParameters
-    errors: ErrorFigures
-    fitted: tuple[FittedValue, ...]
-    folds: tuple[FoldErrors, ...]
-    points: tuple[FittedPoint, ...]
-    undecided: tuple[str, ...] = ()
-    sets: tuple[CloseSet, ...] = ()
 
     def held_out(self, kind: str) -> Errors:
         """The errors of all measurements when their group of this kind was left out; empty if there was one group."""
@@ -199,19 +204,10 @@ def timing_from_toml(text: str) -> TimingParameters:
     return timing_from_table(_table(text).get("timing"))
 
 
-class _File(Struct):
-    """The content of a profile's file, but for its schema and timing."""
+class _File(_Kept, frozen=True, kw_only=True):
+    """The keys of a profile's file, without its table of timing parameters."""
 
-    name: str
-    date: str
-    seed: int
     tools: dict[str, str]
-    errors: ErrorFigures
-    fitted: tuple[FittedValue, ...] = ()
-    folds: tuple[FoldErrors, ...] = ()
-    points: tuple[FittedPoint, ...] = ()
-    undecided: tuple[str, ...] = ()
-    sets: tuple[CloseSet, ...] = ()
 
 
 def from_toml(text: str) -> CalibrationProfile:

@@ -30,7 +30,7 @@ def relative(ours: int, theirs: int) -> float:
     return (ours - theirs) / theirs
 
 
-class BeatScore(Struct, frozen=True):
+class BeatScore(Struct, frozen=True, forbid_unknown_fields=True):
     """Data beats of one port and direction (``port`` by the name of Arm's PMU event), ours and the FVP's."""
 
     port: str

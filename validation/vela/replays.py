@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from cascader.frontends.vela import CompilerOptions, checked_network, compile_network
 from npu_model.accelerator import DEFAULT_ACCELERATOR
@@ -159,9 +158,3 @@ def render(scores: Sequence[VelaScore]) -> list[Table]:
         "The live peak is what perfect packing would need for the same order of operations.",
     )
     return [Table("Vela's schedules, replayed", headers, rows, notes)]
-
-
-def to_json(scores: Sequence[VelaScore]) -> dict[str, Any]:
-    """The scores as values that JSON can hold; errors are ratios."""
-    rows = [to_builtins(s) | {"verdict": s.verdict.name, "estimate_error": s.estimate_error, "passed": s.passed} for s in scores]
-    return {"passed": passed(scores), "networks": rows}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from cascader.frontends.vela import CompilerOptions, compile_network, named_network
 from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE
@@ -128,12 +127,3 @@ def render(result: LiveResult) -> list[Table]:
         note = "A row is the time from the issue of a kernel's command to the issue of the next one's, in the PMU trace and in the replay."
         tables.append(Table("Operations", headers, rows, (note,)))
     return tables
-
-
-def to_json(result: LiveResult) -> dict[str, Any]:
-    """The result as values that JSON can hold, to be kept as a record; errors are ratios."""
-    rows = {
-        "counters": [to_builtins(row) | {"error": row.error} for row in result.counters],
-        "operations": [to_builtins(row) | {"error": row.error} for row in result.operations],
-    }
-    return {"claim": CLAIM, **to_builtins(result), **rows}
