@@ -8,9 +8,9 @@ import pytest
 
 import npu_testbed.proofs.suite
 import validation.fvp.scorecard
+from validation.fvp.bars import Scorecard
 from validation.fvp.references.records import points, single_operators, sweeps, u65_points, whole_runs
 from validation.fvp.scorecard import (
-    Scorecard,
     quick_score_point,
     score_operator,
     score_point,

@@ -16,7 +16,8 @@ from statistics import geometric_mean
 
 from command_line import call
 
-from validation.fvp.scorecard import Scorecard, scorecard
+from validation.fvp.bars import Scorecard
+from validation.fvp.scorecard import scorecard
 from validation.fvp.scores import SHARES
 
 ROOT = Path(__file__).parents[1]

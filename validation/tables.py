@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import wrap
+from typing import TypeVar
 
 from msgspec import Struct
 
 from npu_model.printable import printable
 from validation.layout import filled, grid
+
+T = TypeVar("T")
 
 _CELL, _NOTE = 400, 4000
 """Characters of a cell and of a note that are shown."""
@@ -34,6 +37,11 @@ class Table(Struct, frozen=True):
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, title: str, values: Iterable[T], columns: Mapping[str, Callable[[T], object]], notes: tuple[str, ...] = ()) -> Table:
+        """A table with a row for each value. A column has its header, and the function that gives its cell for a value."""
+        return cls(title, tuple(columns), tuple(tuple(str(cell(value)) for cell in columns.values()) for value in values), notes)
 
     @property
     def _numeric(self) -> tuple[bool, ...]:

@@ -19,7 +19,11 @@ from npu_testbed.portfolio.tables import tables
 from npu_testbed.portfolio.verdict import Report
 from npu_testbed.proofs.peers import LitertScore, litert_table
 from npu_testbed.proofs.suite import BLIND, Suite, suite_table
-from validation.fvp import live, scorecard
+from validation.fvp import live
+from validation.fvp.bars import Scorecard
+from validation.fvp.scorecard import to_json
+from validation.fvp.scores import CLAIM
+from validation.fvp.tables import score_tables
 from validation.layout import grid
 from validation.portfolio import PortfolioNetwork
 from validation.tables import Table
@@ -37,7 +41,7 @@ def _vela_scores(scores: Sequence[replays.VelaScore]) -> tuple[VelaScoreEntry, .
 class FvpOutcome(Outcome, frozen=True):
     """The scorecard of the FVPs' recorded counters, under timing parameters."""
 
-    scorecard: scorecard.Scorecard
+    scorecard: Scorecard
     timing: TimingParameters
 
     @property
@@ -47,12 +51,12 @@ class FvpOutcome(Outcome, frozen=True):
 
     def document(self) -> ValidateFvpDocument:
         """Each point and each bar."""
-        return extended(ValidateFvpDocument, self, **scorecard.to_json(self.scorecard) | {"timing": timing_json(self.timing)})
+        return extended(ValidateFvpDocument, self, **to_json(self.scorecard) | {"timing": timing_json(self.timing)})
 
     def text(self) -> str:
         """The tables of points and bars."""
         changed = [f"Timing: {timing_text(self.timing)}"] if self.timing.changed() else []
-        return "\n\n".join([*changed, _text(scorecard.render(self.scorecard))])
+        return "\n\n".join([*changed, _text(score_tables(self.scorecard))])
 
 
 class FvpLiveOutcome(Outcome, frozen=True):
@@ -64,7 +68,7 @@ class FvpLiveOutcome(Outcome, frozen=True):
     def document(self) -> ValidateFvpLiveDocument:
         """The counters, and each operation."""
         operations = [to_builtins(row) | {"error": row.error} for row in self.result.operations]
-        return extended(ValidateFvpLiveDocument, self.result, claim=scorecard.CLAIM, operations=operations, timing=timing_json(self.timing))
+        return extended(ValidateFvpLiveDocument, self.result, claim=CLAIM, operations=operations, timing=timing_json(self.timing))
 
     def text(self) -> str:
         """The counters, and each operation."""

@@ -34,8 +34,9 @@ from npu_testbed.proofs.peers import BytesVerdict, litert_table, validate_litert
 from sim import replay_network
 from validation.builder import NetworkBuilder
 from validation.calibrate import from_toml
+from validation.fvp.bars import Scorecard
 from validation.fvp.references.records import points
-from validation.fvp.scorecard import Scorecard, score_point
+from validation.fvp.scorecard import score_point
 from validation.zoo import build, zoo_names
 
 COMMANDS = (

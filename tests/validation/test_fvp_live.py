@@ -18,6 +18,8 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import KernelOperation
+from npu_model.timing import DEFAULT_TIMING
+from npu_testbed.outcomes.validation import FvpLiveOutcome
 from sim import NetworkReplay, replay_network
 from validation.fvp.live import (
     FvpOptions,
@@ -30,7 +32,6 @@ from validation.fvp.live import (
     read_pmu_trace,
     render,
     run_fvp,
-    to_json,
     validate_live,
 )
 from validation.fvp.live import pmu_trace as pmu_trace_module
@@ -256,7 +257,7 @@ def test_a_live_run_sets_counters_and_operations_side_by_side(tmp_path: Path) ->
     assert [errors[name] for name in errors if name != "NPU_ACTIVE"] == [0.0, 0.0, 0.0]
     # The FVP took twice our cycles, so that every operation did (to the cycle, by rounding).
     assert all(abs(row.fvp - 2 * row.ours) <= 1 for row in result.operations)
-    document = json.loads(json.dumps(to_json(result)))
+    document = FvpLiveOutcome(result, DEFAULT_TIMING).to_dict()
     assert document["counters"][0] == {"name": "NPU_ACTIVE", "fvp": 2 * cycles, "ours": cycles, "error": -0.5}
     assert len(document["operations"]) == len(result.operations) > 0
     text = "\n".join(table.text() for table in render(result))

@@ -17,16 +17,14 @@ from npu_testbed.reports.unseen import unseen_text
 from validation.fvp import scorecard as fvp
 from validation.fvp.ablation import ABLATIONS, CANDIDATES, ablate
 from validation.fvp.accuracy import accuracy_page
-from validation.fvp.bars import MEAN_LIMIT, OPERATOR_LIMIT, WORST_LIMIT, verdicts
+from validation.fvp.bars import MEAN_LIMIT, OPERATOR_LIMIT, WORST_LIMIT, Scorecard
 from validation.fvp.bearers import bearers_table, u55_bearers, u65_bearers, u85_bearers
 from validation.fvp.left_out import all_left_out, folds
 from validation.fvp.left_out import table as left_out_table
 from validation.fvp.left_out_errors import kept_left_out
 from validation.fvp.references.records import old_points, points, single_operators, sweeps, u65_points, u85_points, whole_runs
 from validation.fvp.scorecard import (
-    Scorecard,
     quick_score_point,
-    render,
     score_whole_run,
     scorecard,
     sweep_system,
@@ -34,6 +32,7 @@ from validation.fvp.scorecard import (
 )
 from validation.fvp.scores import TOTAL_GRID, TOTAL_OVERHEAD, BeatScore, PointScore, SweepScore, mean_error, summarise, worst_error
 from validation.fvp.single import single_program
+from validation.fvp.tables import score_tables
 from validation.fvp.u65_rules import RULES, without
 from validation.tables import Table, percent
 
@@ -44,7 +43,7 @@ def card() -> Scorecard:
 
 
 def table(title: str) -> Table:
-    return next(table for table in render(card()) if table.title == title)
+    return next(table for table in score_tables(card()) if table.title == title)
 
 
 def test_the_replay_keeps_every_bar_against_the_fvp_but_those_that_are_known_to_be_missed() -> None:
@@ -158,7 +157,7 @@ def test_the_accuracy_page_names_the_networks_that_bear_a_rule_and_calls_what_on
 
 
 def test_every_table_that_shows_cycles_says_what_the_agreement_is_with() -> None:
-    tables = render(card())
+    tables = score_tables(card())
     assert [t.title for t in tables if any("Arm's simulator" in n and "not silicon" in n for n in t.notes)] == [
         "Verdict",
         "NPU ACTIVE, cycles",
@@ -201,7 +200,7 @@ def test_a_missed_bar_fails_the_scorecard_and_says_so() -> None:
     worse = replace(card(), points=tuple(_slower(s, 1 + MEAN_LIMIT + 0.005) for s in card().points))
     assert not worse.passed
     assert to_json(worse)["passed"] is False
-    text = render(worse)[0].text()
+    text = score_tables(worse)[0].text()
     assert "4 of 21 bars are missed." in text
     assert text.count("MISSED\n") == 2
     assert text.count("MISSED, known") == 2
@@ -210,16 +209,9 @@ def test_a_missed_bar_fails_the_scorecard_and_says_so() -> None:
 def test_one_point_beyond_the_worst_bar_fails_though_the_mean_keeps() -> None:
     first, *others = card().points
     others = [_slower(score, 1) for score in others]
-    bars = verdicts(
-        (_slower(first, 1 + WORST_LIMIT + 0.005), *others),
-        card().sweeps,
-        card().operators[:2],
-        card().whole_runs,
-        card().u65,
-        card().u85[:3],
-        card().old[:2],
-    )
-    assert [bar.what for bar in bars if not bar.passed] == ["worst error of NPU ACTIVE, adapters on"]
+    points = (_slower(first, 1 + WORST_LIMIT + 0.005), *others)
+    worse = replace(card(), points=points, operators=card().operators[:2], u85=card().u85[:3], old=card().old[:2])
+    assert [bar.what for bar in worse.bars if not bar.passed] == ["worst error of NPU ACTIVE, adapters on"]
 
 
 @pytest.mark.parametrize(("port", "factor", "passes"), [("AXI1_RD", 1.003, False), ("AXI0_WR", 0.997, False), ("AXI0_RD", 1.009, True)])
@@ -228,14 +220,14 @@ def test_beats_of_one_network_alone_can_miss_their_bar(port: str, factor: float,
         return replace(beats, ours=round(beats.fvp * factor)) if beats.port == port else beats
 
     points = [replace(s, beats=tuple(map(off, s.beats))) if s.point.network == "yolo_fastest_192_face" else s for s in card().points]
-    bars = verdicts(points, card().sweeps, card().operators, card().whole_runs, card().u65, card().u85, card().old)
-    assert [bar.passed for bar in bars if port in bar.what] == [passes]
+    worse = replace(card(), points=tuple(points))
+    assert [bar.passed for bar in worse.bars if port in bar.what] == [passes]
 
 
 def test_a_bar_without_a_point_is_missed() -> None:
-    assert all(bar.fails for bar in verdicts((), (), (), (), (), (), ()))
+    assert all(bar.fails for bar in Scorecard((), (), ()).bars)
     with pytest.raises(InputError, match="0 points: 1 or more"):
-        render(Scorecard((), (), ()))
+        score_tables(Scorecard((), (), ()))
 
 
 def test_the_summary_counts_points_at_the_limit_as_within() -> None:

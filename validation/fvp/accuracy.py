@@ -5,9 +5,12 @@ python -m validation.fvp.accuracy > docs/accuracy.md
 
 from __future__ import annotations
 
+from validation.fvp.bars import Scorecard
 from validation.fvp.bearers import bearers_table, u55_bearers, u65_bearers, u85_bearers
 from validation.fvp.left_out import all_left_out, deep_left_out, table
-from validation.fvp.scorecard import CLAIM, Scorecard, render, scorecard
+from validation.fvp.scorecard import scorecard
+from validation.fvp.scores import CLAIM
+from validation.fvp.tables import score_tables
 
 _HEAD = f"""# Accuracy of the timing model
 
@@ -55,7 +58,7 @@ choice between the three errs by 0.52 %, and so does the model without a choice.
 
 def accuracy_page(card: Scorecard) -> str:
     """The page as Markdown from a finished scorecard, without the last two tables."""
-    return "\n".join([_HEAD, *(table.markdown() for table in render(card))])
+    return "\n".join([_HEAD, *(table.markdown() for table in score_tables(card))])
 
 
 def main() -> None:

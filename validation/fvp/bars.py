@@ -1,30 +1,42 @@
-"""The bars of the FVP scorecard as data, and their evaluation."""
+"""The FVP scorecard: its replays, and its bars as data with their evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from validation.fvp.scores import OperatorScore, PointScore, ScoreBar, SweepScore, WholeRunScore, mean_error, summarise, worst_error
+from msgspec import Struct
 
-MEAN_LIMIT = 0.007
-"""Mean absolute error of NPU ACTIVE, with the adapters on and off."""
+from validation.fvp.scores import (
+    OperatorScore,
+    PointScore,
+    ScoreBar,
+    ScoreSummary,
+    SweepScore,
+    WholeRunScore,
+    mean_error,
+    summarise,
+    worst_error,
+)
 
-WORST_LIMIT = 0.015
-"""Absolute error of NPU ACTIVE of any point."""
+LIMITS = MEAN_LIMIT, WORST_LIMIT = 0.007, 0.015
+"""Mean and worst absolute error of NPU ACTIVE, with the adapters on and off."""
 
-SWEEP_MEAN_LIMIT, SWEEP_WORST_LIMIT = 0.05, 0.10
+SWEEP_LIMITS = 0.05, 0.10
 """Mean and worst absolute error of NPU TOTAL over the sweeps of the adapters' settings."""
 
 BEAT_LIMITS = {"AXI0_RD": 0.01, "AXI0_WR": 0.002, "AXI1_RD": 0.002}
 """Largest absolute error of a port's data beats, on every network."""
 
+ANY_BEATS_LIMIT = min(BEAT_LIMITS.values())
+"""Largest absolute error of the beats of any port, on other NPUs and for older streams."""
+
 WHOLE_RUN_LIMIT = 0.02
 """Absolute error of NPU ACTIVE of any run of small kernels, the cascade among them."""
 
-U65_MEAN_LIMIT, U65_WORST_LIMIT = 0.02, 0.05
+U65_LIMITS = 0.02, 0.05
 """Mean and worst absolute error of NPU ACTIVE on the Ethos-U65, with the adapters on and off."""
 
-U85_MEAN_LIMIT, U85_WORST_LIMIT = 0.03, 0.08
+U85_LIMITS = 0.03, 0.08
 """Mean and worst absolute error of NPU ACTIVE on the Ethos-U85, adapters on."""
 
 OLD_LIMIT = 0.02
@@ -40,88 +52,71 @@ OPERATORS_MISSED = "the 4x9 operator's cycles are fewer than its MACs alone can 
 """The reason why the bar of the single operators is missed. The table of the single operators has the figures."""
 
 
-def _cycle_bars(scores: Sequence[PointScore], *, adapters: bool) -> tuple[ScoreBar, ScoreBar]:
-    summary = summarise(scores, adapters=adapters)
-    where = f"NPU ACTIVE, adapters {'on' if adapters else 'off'}"
-    return (
-        ScoreBar(f"mean error of {where}", MEAN_LIMIT, summary.mean, summary.count),
-        ScoreBar(f"worst error of {where}", WORST_LIMIT, abs(summary.worst), summary.count),
-    )
+class Scorecard(Struct, frozen=True):
+    """Every replay with its measurement, and the bars."""
+
+    points: tuple[PointScore, ...]
+    sweeps: tuple[SweepScore, ...]
+    operators: tuple[OperatorScore, ...]
+    whole_runs: tuple[WholeRunScore, ...] = ()
+    """The class "small kernels, cascade"."""
+    u65: tuple[PointScore, ...] = ()
+    """The classes "Ethos-U65", adapters on and off."""
+    u85: tuple[PointScore, ...] = ()
+    """The class "Ethos-U85", adapters on."""
+    old: tuple[PointScore, ...] = ()
+    """The class "streams of older Velas"."""
+
+    @property
+    def summaries(self) -> tuple[ScoreSummary, ScoreSummary]:
+        """Adapters on, adapters off."""
+        return summarise(self.points, adapters=True), summarise(self.points, adapters=False)
+
+    @property
+    def bars(self) -> tuple[ScoreBar, ...]:
+        """The limits of the errors."""
+        adapters = {"on": True, "off": False}
+        return (
+            *(bar for name, on in adapters.items() for bar in _both(f"NPU ACTIVE, adapters {name}", LIMITS, _of(self.points, on))),
+            _worst("NPU ACTIVE, small kernels and cascade", WHOLE_RUN_LIMIT, _errors(self.whole_runs)),
+            *_both("NPU TOTAL over the sweeps", SWEEP_LIMITS, _errors(self.sweeps)),
+            *(_worst(f"{port} beats", limit, _beats(self.points, port)) for port, limit in BEAT_LIMITS.items()),
+            *(bar for name, on in adapters.items() for bar in _both(f"{_U65}, adapters {name}", U65_LIMITS, _of(self.u65, on))),
+            _worst("any beats, Ethos-U65", ANY_BEATS_LIMIT, _beats(self.u65)),
+            *_both("NPU ACTIVE, Ethos-U85", U85_LIMITS, _errors(self.u85)),
+            _worst("any beats, Ethos-U85", ANY_BEATS_LIMIT, _beats(self.u85)),
+            _worst("NPU ACTIVE, older Velas", OLD_LIMIT, _errors(self.old), OLD_MISSED),
+            _worst("any beats, older Velas", ANY_BEATS_LIMIT, _beats(self.old)),
+            _worst("a single operator", OPERATOR_LIMIT, _errors(self.operators), OPERATORS_MISSED),
+        )
+
+    @property
+    def passed(self) -> bool:
+        """Whether every bar is kept, except the bars that are known to be missed."""
+        return not any(bar.fails for bar in self.bars)
 
 
-def _sweep_bars(scores: Sequence[SweepScore]) -> tuple[ScoreBar, ScoreBar]:
-    errors = [score.error for score in scores]
-    return (
-        ScoreBar("mean error of NPU TOTAL over the sweeps", SWEEP_MEAN_LIMIT, mean_error(errors), len(errors)),
-        ScoreBar("worst error of NPU TOTAL over the sweeps", SWEEP_WORST_LIMIT, abs(worst_error(errors)), len(errors)),
-    )
+_U65 = "NPU ACTIVE, Ethos-U65"
 
 
-def _beat_bar(port: str, scores: Sequence[PointScore]) -> ScoreBar:
-    errors = [beats.error for score in scores for beats in score.beats if beats.port == port]
-    return ScoreBar(f"worst error of {port} beats", BEAT_LIMITS[port], abs(worst_error(errors)), len(errors))
+def _errors(scores: Sequence[PointScore | SweepScore | OperatorScore | WholeRunScore]) -> list[float]:
+    return [score.error for score in scores]
 
 
-def _whole_run_bar(scores: Sequence[WholeRunScore]) -> ScoreBar:
-    errors = [score.error for score in scores]
-    return ScoreBar("worst error of NPU ACTIVE, small kernels and cascade", WHOLE_RUN_LIMIT, abs(worst_error(errors)), len(errors))
+def _of(scores: Sequence[PointScore], adapters: bool) -> list[float]:  # noqa: FBT001  # the one argument is the thing that is named
+    return [score.error for score in scores if score.point.adapters == adapters]
 
 
-def _u65_bars(scores: Sequence[PointScore]) -> tuple[ScoreBar, ...]:
-    bars = []
-    for adapters in (True, False):
-        errors = [score.error for score in scores if score.point.adapters == adapters]
-        where = f"NPU ACTIVE, Ethos-U65, adapters {'on' if adapters else 'off'}"
-        bars += [
-            ScoreBar(f"mean error of {where}", U65_MEAN_LIMIT, mean_error(errors), len(errors)),
-            ScoreBar(f"worst error of {where}", U65_WORST_LIMIT, abs(worst_error(errors)), len(errors)),
-        ]
-    return *bars, _any_beats("Ethos-U65", scores)
+def _beats(scores: Sequence[PointScore], port: str | None = None) -> list[float]:
+    """The errors of the beats of one port, or of every port."""
+    return [beats.error for score in scores for beats in score.beats if port in (None, beats.port)]
 
 
-def _u85_bars(scores: Sequence[PointScore]) -> tuple[ScoreBar, ...]:
-    errors, where = [score.error for score in scores], "NPU ACTIVE, Ethos-U85"
-    return (
-        ScoreBar(f"mean error of {where}", U85_MEAN_LIMIT, mean_error(errors), len(errors)),
-        ScoreBar(f"worst error of {where}", U85_WORST_LIMIT, abs(worst_error(errors)), len(errors)),
-        _any_beats("Ethos-U85", scores),
-    )
+def _worst(what: str, limit: float, errors: Sequence[float], known: str = "") -> ScoreBar:
+    return ScoreBar(f"worst error of {what}", limit, abs(worst_error(errors)), len(errors), known)
 
 
-def _any_beats(where: str, scores: Sequence[PointScore]) -> ScoreBar:
-    beats = [beats.error for score in scores for beats in score.beats]
-    return ScoreBar(f"worst error of any beats, {where}", min(BEAT_LIMITS.values()), abs(worst_error(beats)), len(beats))
-
-
-def _old_bars(scores: Sequence[PointScore]) -> tuple[ScoreBar, ScoreBar]:
-    errors = [score.error for score in scores]
-    bar = ScoreBar("worst error of NPU ACTIVE, older Velas", OLD_LIMIT, abs(worst_error(errors)), len(errors), OLD_MISSED)
-    return bar, _any_beats("older Velas", scores)
-
-
-def _operator_bar(scores: Sequence[OperatorScore]) -> ScoreBar:
-    errors = [score.error for score in scores]
-    return ScoreBar("worst error of a single operator", OPERATOR_LIMIT, abs(worst_error(errors)), len(errors), OPERATORS_MISSED)
-
-
-def verdicts(  # noqa: PLR0913  # the classes of the scorecard
-    points: Sequence[PointScore],
-    sweeps: Sequence[SweepScore],
-    operators: Sequence[OperatorScore],
-    runs: Sequence[WholeRunScore],
-    u65: Sequence[PointScore],
-    u85: Sequence[PointScore],
-    old: Sequence[PointScore],
-) -> tuple[ScoreBar, ...]:
-    """Every bar with its figure. A bar without a case is missed."""
-    return (
-        *_cycle_bars(points, adapters=True),
-        *_cycle_bars(points, adapters=False),
-        _whole_run_bar(runs),
-        *_sweep_bars(sweeps),
-        *(_beat_bar(port, points) for port in BEAT_LIMITS),
-        *_u65_bars(u65),
-        *_u85_bars(u85),
-        *_old_bars(old),
-        _operator_bar(operators),
-    )
+def _both(what: str, limits: tuple[float, float], errors: Sequence[float]) -> tuple[ScoreBar, ScoreBar]:
+    """The bars of the mean and of the worst error."""
+    mean, worst = limits
+    return ScoreBar(f"mean error of {what}", mean, mean_error(errors), len(errors)), _worst(what, worst, errors)

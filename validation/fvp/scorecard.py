@@ -20,7 +20,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import Replay, quick_replay, replay
 from sim.events import Unit
 from sim.replay import Beats
-from validation.fvp.bars import verdicts
+from validation.fvp.bars import Scorecard
 from validation.fvp.references.records import (
     ReferencePoint,
     SingleOperator,
@@ -38,19 +38,15 @@ from validation.fvp.references.records import (
     whole_runs,
 )
 from validation.fvp.scores import (
+    CLAIM,
     SHARES,
     BeatScore,
     OperatorScore,
     PointScore,
-    ScoreBar,
-    ScoreSummary,
     SweepScore,
     WholeRunScore,
-    summarise,
 )
 from validation.fvp.single import single_program
-from validation.fvp.tables import score_tables
-from validation.tables import Table
 
 ADAPTERS_ON, ADAPTERS_OFF = "u55_high_end", "off"
 """The timing-adapter profiles of the Ethos-U55's measurements."""
@@ -58,41 +54,8 @@ ADAPTERS_ON, ADAPTERS_OFF = "u55_high_end", "off"
 _OFF = {"u55": ADAPTERS_OFF, "u65": "u65_off"}
 """The profile of each family's measurements with the adapters off."""
 
-CLAIM = "Agreement with Arm's simulator, not silicon."
-
 Progress = Callable[[int, int], None]
 """Told how many replays are done and how many there are."""
-
-
-class Scorecard(Struct, frozen=True):
-    """Every replay with its measurement, and the bars."""
-
-    points: tuple[PointScore, ...]
-    sweeps: tuple[SweepScore, ...]
-    operators: tuple[OperatorScore, ...]
-    whole_runs: tuple[WholeRunScore, ...] = ()
-    """The class "small kernels, cascade"."""
-    u65: tuple[PointScore, ...] = ()
-    """The classes "Ethos-U65", adapters on and off."""
-    u85: tuple[PointScore, ...] = ()
-    """The class "Ethos-U85", adapters on."""
-    old: tuple[PointScore, ...] = ()
-    """The class "streams of older Velas"."""
-
-    @property
-    def summaries(self) -> tuple[ScoreSummary, ScoreSummary]:
-        """Adapters on, adapters off."""
-        return summarise(self.points, adapters=True), summarise(self.points, adapters=False)
-
-    @property
-    def bars(self) -> tuple[ScoreBar, ...]:
-        """The limits of the errors."""
-        return verdicts(self.points, self.sweeps, self.operators, self.whole_runs, self.u65, self.u85, self.old)
-
-    @property
-    def passed(self) -> bool:
-        """Whether every bar is kept, except the bars that are known to be missed."""
-        return not any(bar.fails for bar in self.bars)
 
 
 def _beats(beats: Beats, point: ReferencePoint | WholeRun) -> tuple[BeatScore, ...]:
@@ -180,15 +143,7 @@ def _silent(_done: int, _total: int) -> None:
 
 def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_TIMING) -> Scorecard:
     """Replay everything that the references hold with these timing parameters; about ten seconds on one core."""
-    total = (
-        len(points())
-        + len(whole_runs())
-        + len(u65_points())
-        + len(u85_points())
-        + len(old_points())
-        + len(sweeps())
-        + len(single_operators())
-    )
+    total = sum(len(records()) for records in (points, whole_runs, u65_points, u85_points, old_points, sweeps, single_operators))
     done = 0
 
     def count(scores: Iterable[Any]) -> tuple[Any, ...]:
@@ -209,15 +164,6 @@ def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_T
         sweeps=count(score_sweep(sweep, timing) for sweep in sweeps()),
         operators=count(score_operator(single, timing) for single in single_operators()),
     )
-
-
-def render(card: Scorecard) -> list[Table]:
-    """The scorecard as tables.
-
-    Verdict, summary, points, small kernels, U65, U85, older Velas, beats, sweeps, single operators.
-    """
-    parts = card.points, card.whole_runs, card.u65, card.u85, card.old, card.sweeps, card.operators
-    return score_tables(card.bars, card.summaries, *parts)
 
 
 def _beats_json(beats: Iterable[BeatScore]) -> dict[str, Any]:

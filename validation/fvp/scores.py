@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from validation.fvp.references.records import ReferencePoint, SingleOperator, Sweep, WholeRun
 
+CLAIM = "Agreement with Arm's simulator, not silicon."
+
 TOTAL_GRID = 1000
 """NPU TOTAL on the FVP sits on a grid of 1000 cycles, each network with an offset of its own (published measurements)."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from npu_model.errors import InputError
+from validation.fvp.bars import Scorecard
 from validation.fvp.scores import (
     IDLE,
     SHARES,
@@ -98,22 +99,20 @@ def _summaries(summaries: Sequence[ScoreSummary]) -> Table:
     return Table("Errors of NPU ACTIVE", headers, rows, (_VELA,))
 
 
-_CELLS: dict[str, Callable[[PointScore], str]] = {
+_POINTS: dict[str, Callable[[PointScore], object]] = {
     "network": lambda score: score.point.network,
     "accelerator": lambda score: score.point.accelerator,
     "adapters": lambda score: _onoff(score.point.adapters),
-    "FVP ACTIVE": lambda score: str(score.point.active),
-    "ours": lambda score: str(score.cycles),
+    "FVP ACTIVE": lambda score: score.point.active,
+    "ours": lambda score: score.cycles,
     "error": lambda score: percent(score.error),
-    "Vela": lambda score: str(score.point.vela_cycles),
+    "Vela": lambda score: score.point.vela_cycles,
     "Vela error": lambda score: percent(score.vela_error) if score.point.vela_cycles else "",
 }
-"""The cells of a point by their headers."""
 
 
 def _points(title: str, scores: Sequence[PointScore], notes: tuple[str, ...], *, without: tuple[str, ...] = ()) -> Table:
-    headers = tuple(header for header in _CELLS if header not in without)
-    return Table(title, headers, tuple(tuple(_CELLS[header](score) for header in headers) for score in scores), notes)
+    return Table.of(title, scores, {header: cell for header, cell in _POINTS.items() if header not in without}, notes)
 
 
 def _whole_runs(scores: Sequence[WholeRunScore]) -> Table:
@@ -139,37 +138,19 @@ def _counted(scores: Sequence[PointScore]) -> list[tuple[str, str, tuple[BeatSco
     return [(score.point.network, score.point.accelerator, score.beats) for score in scores if score.beats]
 
 
-def _sweeps(scores: Sequence[SweepScore]) -> Table:
-    rows = tuple(
-        (
-            s.sweep.network,
-            s.sweep.accelerator,
-            s.sweep.knob,
-            str(s.sweep.sram_cap),
-            str(s.sweep.ext_latency),
-            str(s.sweep.ext_cap),
-            str(s.sweep.total),
-            str(s.cycles),
-            str(s.on_grid),
-            percent(s.error),
-            share(s.resolution),
-        )
-        for s in scores
-    )
-    headers = (
-        "network",
-        "accelerator",
-        "sweep of",
-        "SRAM cap",
-        "EXT latency",
-        "EXT cap",
-        "FVP TOTAL",
-        "ours",
-        "on the grid",
-        "error",
-        "resolution",
-    )
-    return Table("Sweeps of the timing adapters", headers, rows, (_GRID, "A cap is in bus words per period, 0 for none."))
+_SWEEPS: dict[str, Callable[[SweepScore], object]] = {
+    "network": lambda score: score.sweep.network,
+    "accelerator": lambda score: score.sweep.accelerator,
+    "sweep of": lambda score: score.sweep.knob,
+    "SRAM cap": lambda score: score.sweep.sram_cap,
+    "EXT latency": lambda score: score.sweep.ext_latency,
+    "EXT cap": lambda score: score.sweep.ext_cap,
+    "FVP TOTAL": lambda score: score.sweep.total,
+    "ours": lambda score: score.cycles,
+    "on the grid": lambda score: score.on_grid,
+    "error": lambda score: percent(score.error),
+    "resolution": lambda score: share(score.resolution),
+}
 
 
 def _operators(scores: Sequence[OperatorScore]) -> Table:
@@ -188,31 +169,21 @@ def _operators(scores: Sequence[OperatorScore]) -> Table:
     return Table("Single operators", headers, rows, (_SINGLE, least) if least else (_SINGLE,))
 
 
-def score_tables(  # noqa: PLR0913  # the options of validate fvp
-    bars: Sequence[ScoreBar],
-    summaries: Sequence[ScoreSummary],
-    points: Sequence[PointScore],
-    whole_runs: Sequence[WholeRunScore],
-    u65: Sequence[PointScore],
-    u85: Sequence[PointScore],
-    old: Sequence[PointScore],
-    sweeps: Sequence[SweepScore],
-    operators: Sequence[OperatorScore],
-) -> list[Table]:
+def score_tables(card: Scorecard) -> list[Table]:
     """The tables in reading order; InputError if there is no point to show."""
-    if not points:
+    if not card.points:
         raise InputError("The scorecard has 0 points: 1 or more are needed; replay the references first.")
-    runs = [(run.run.stream, run.run.accelerator, run.beats) for run in whole_runs if run.beats]
+    runs = [(run.run.stream, run.run.accelerator, run.beats) for run in card.whole_runs if run.beats]
     return [
-        _bars(bars),
-        _summaries(summaries),
-        _points("NPU ACTIVE, cycles", points, (_CLAIM,)),
-        _whole_runs(whole_runs),
-        _points("Ethos-U65", u65, (_CLAIM, _U65), without=("Vela",)),
-        _points("Ethos-U85", u85, (_CLAIM, _U85), without=("adapters", "Vela")),
-        _points("Streams of older Velas", old, (_CLAIM, _OLD), without=("adapters", "Vela", "Vela error")),
-        _beats("Data beats per AXI port", [*_counted((*points, *u65, *old)), *runs], _BEATS),
-        _beats("Data beats of the Ethos-U85", _counted(u85), _DEEP_BEATS),
-        _sweeps(sweeps),
-        _operators(operators),
+        _bars(card.bars),
+        _summaries(card.summaries),
+        _points("NPU ACTIVE, cycles", card.points, (_CLAIM,)),
+        _whole_runs(card.whole_runs),
+        _points("Ethos-U65", card.u65, (_CLAIM, _U65), without=("Vela",)),
+        _points("Ethos-U85", card.u85, (_CLAIM, _U85), without=("adapters", "Vela")),
+        _points("Streams of older Velas", card.old, (_CLAIM, _OLD), without=("adapters", "Vela", "Vela error")),
+        _beats("Data beats per AXI port", [*_counted((*card.points, *card.u65, *card.old)), *runs], _BEATS),
+        _beats("Data beats of the Ethos-U85", _counted(card.u85), _DEEP_BEATS),
+        Table.of("Sweeps of the timing adapters", card.sweeps, _SWEEPS, (_GRID, "A cap is in bus words per period, 0 for none.")),
+        _operators(card.operators),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -124,37 +124,22 @@ def passed(scores: Sequence[VelaScore]) -> bool:
 
 def render(scores: Sequence[VelaScore]) -> list[Table]:
     """The scores as one table."""
-    headers = (
-        "network",
-        "accelerator",
-        "optimise",
-        "Vela SRAM",
-        "replay peak",
-        "live peak",
-        "SRAM",
-        "Vela cycles",
-        "replay",
-        "Vela - replay",
-    )
-    rows = tuple(
-        (
-            s.network,
-            s.accelerator,
-            s.optimise,
-            str(s.vela_sram),
-            str(s.peak),
-            str(s.live_peak),
-            s.verdict.value,
-            str(s.vela_cycles),
-            str(s.cycles),
-            percent(s.estimate_error),
-        )
-        for s in scores
-    )
+    columns: dict[str, Callable[[VelaScore], object]] = {
+        "network": lambda score: score.network,
+        "accelerator": lambda score: score.accelerator,
+        "optimise": lambda score: score.optimise,
+        "Vela SRAM": lambda score: score.vela_sram,
+        "replay peak": lambda score: score.peak,
+        "live peak": lambda score: score.live_peak,
+        "SRAM": lambda score: score.verdict.value,
+        "Vela cycles": lambda score: score.vela_cycles,
+        "replay": lambda score: score.cycles,
+        "Vela - replay": lambda score: percent(score.estimate_error),
+    }
     equal = sum(score.verdict is SramVerdict.EQUAL for score in scores)
     unexplained = sum(not score.passed for score in scores)
     notes = (
         f"{equal} of {len(scores)} peaks equal Vela's figure, {unexplained} differ without an explanation.",
         "The live peak is what perfect packing would need for the same order of operations.",
     )
-    return [Table("Vela's schedules, replayed", headers, rows, notes)]
+    return [Table.of("Vela's schedules, replayed", scores, columns, notes)]

@@ -21,11 +21,10 @@ from validation.fvp.live.counters import ACTIVE, AXI0_READ, AXI0_WRITE, AXI1_REA
 from validation.fvp.live.operations import OperationRow, compare_operations
 from validation.fvp.live.pmu_trace import read_pmu_trace
 from validation.fvp.live.runner import FvpOptions, find_binary, find_firmware, run_fvp
-from validation.fvp.scores import relative
+from validation.fvp.scores import CLAIM, relative
 from validation.reading import read_file
 from validation.tables import Table, percent
 
-CLAIM = "Agreement with Arm's simulator, not silicon."
 READY_FIRMWARE_ADAPTER = "off"
 """Timing-adapter profile of the ready runners: they program no adapter."""
 
