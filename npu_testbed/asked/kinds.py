@@ -170,14 +170,21 @@ Settings = Annotated[
         many=True,
     ),
 ]
-Csv = Annotated[PathText | None, Option("write all rows of the per-layer table as comma-separated values", "T.csv", group=LAYERS)]
+Csv = Annotated[
+    PathText | None, Option("write all rows of the per-layer table as comma-separated values", "T.csv", group=LAYERS, writes="file")
+]
 MinPercent = Annotated[
     float | str | None, Option("fold layers below this part of the cycles into one row (default: 1)", "P", percentage, LAYERS)
 ]
 NoAdvice = Annotated[bool, Option("do not look for what would make the schedule faster or smaller", group=LAYERS)]
 Report = Annotated[
     PathText | None,
-    Option("write a web page with the whole answer: SRAM and units over time, layers, findings; it works offline", "R.html", group=REPORTS),
+    Option(
+        "write a web page with the whole answer: SRAM and units over time, layers, findings; it works offline",
+        "R.html",
+        group=REPORTS,
+        writes="page",
+    ),
 ]
 Results = Annotated[
     PathText | None,
@@ -212,6 +219,10 @@ Runtime = Annotated[
 ]
 Sizes = Annotated[
     PathText | None,
-    Option("write the bytes that an application sets aside, such as kTensorArenaSize: a C header, or a Kconfig fragment", "SIZES.h|.conf"),
+    Option(
+        "write the bytes that an application sets aside, such as kTensorArenaSize: a C header, or a Kconfig fragment",
+        "SIZES.h|.conf",
+        writes="sizes",
+    ),
 ]
 Json = Annotated[bool, Option("print one JSON document", only="words")]

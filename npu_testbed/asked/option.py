@@ -33,6 +33,7 @@ class Option(NamedTuple):
     - ``needed``: the command line must have it; ``spelled``: its long spelling there, where that is not the field's name.
     - ``alone``: the word that an option without a value means.
     - ``callable``: Python may give a function in place of a word.
+    - ``writes``: the kind of the file that the command writes to this path.
     """
 
     help: str = ""
@@ -48,6 +49,7 @@ class Option(NamedTuple):
     spelled: str = ""
     alone: str = ""
     callable: bool = False
+    writes: Literal["", "file", "picture", "page", "sizes"] = ""
 
 
 class Declared(NamedTuple):

@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from npu_model.errors import InputError
@@ -38,7 +37,7 @@ class CheckOptions(OneSearch["CheckOutcome"], frozen=True, kw_only=True):
         Fraction | float | str | None, Option("allowed increase over the baseline in per cent (default: 0)", "PERCENT", per_cent)
     ] = None
     update: Annotated[bool, Option("overwrite the file of --against with the new figures, without comparing them to the old ones")] = False
-    sram_map: Annotated[kinds.PathText | None, Option("draw the arena over the cycles, tensor by tensor", "M.svg")] = None
+    sram_map: Annotated[kinds.PathText | None, Option("draw the arena over the cycles, tensor by tensor", "M.svg", writes="picture")] = None
     markdown: Annotated[bool, Option("print a summary in Markdown, for a pull request")] = False
     optimise: kinds.Optimise = None
     runtime: Annotated[
@@ -139,7 +138,8 @@ def _in_runtime(ask: Check, simulation: "Simulation") -> "RuntimeUse | None":
 
 def _require_together(ask: "Check") -> None:
     """InputError for options that exclude or need each other, and for files that cannot be written."""
-    from npu_testbed.ground.files import require_picture, require_writable
+    from npu_testbed.asked.outputs import require_outputs
+    from npu_testbed.ground.files import require_writable
 
     if ask.json and ask.markdown:
         raise InputError("--json cannot be combined with --markdown, because each prints a document: leave one of them out.")
@@ -150,8 +150,7 @@ def _require_together(ask: "Check") -> None:
         raise InputError("--tolerance cannot be combined with --update, which holds nothing to the baseline: leave one of them out.")
     if ask.update:
         require_writable(str(ask.against), ask.file)
-    if ask.sram_map is not None:
-        require_picture(ask.sram_map, ask.file, *([] if ask.against is None else [ask.against]))
+    require_outputs(ask, *([] if ask.against is None else [ask.against]))
 
 
 def _baseline(ask: "Check") -> "Baseline | None":
@@ -180,17 +179,15 @@ def _comparable(ask: "Check", baseline: "Baseline | None", simulation: "Simulati
 
 def _write(ask: "Check", outcome: "CheckOutcome", simulation: "Simulation") -> None:
     """Write the requested files, all or none."""
-    from npu_testbed.ground.files import write_files
+    from npu_testbed.ground.files import asked_files, write_files
     from npu_testbed.views.program_map import program_map
     from npu_testbed.views.sram_map import sram_map_svg
 
-    files: dict[Path, bytes] = {}
-    if ask.update:
-        files[Path(str(ask.against))] = outcome.to_json().encode("utf-8")
-    if ask.sram_map is not None:
-        files[Path(ask.sram_map)] = sram_map_svg(program_map(simulation)).encode("utf-8")
-    if files:
-        write_files(files)
+    files = asked_files(
+        (ask.against if ask.update else None, lambda: outcome.to_json().encode("utf-8")),
+        (ask.sram_map, lambda: sram_map_svg(program_map(simulation)).encode("utf-8")),
+    )
+    write_files(files)
 
 
 def _replayed(ask: Check, show: "Progress") -> "Simulation":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class CompareOptions(OneSearch["ComparisonOutcome"], frozen=True, kw_only=True):
     """The options of ``compare``."""
 
-    plot: Annotated[kinds.PathText | None, Option("draw our frontier with Vela's points; for one MODEL", "F.svg")] = None
+    plot: Annotated[kinds.PathText | None, Option("draw our frontier with Vela's points; for one MODEL", "F.svg", writes="picture")] = None
     schedules: Annotated[
         kinds.PathText | None,
         Option(
@@ -71,7 +71,7 @@ class Compare(CompareOptions, frozen=True):
     def answer(self, show: "Progress") -> "ComparisonOutcome":
         """Compare, and write the requested files."""
         from npu_testbed.cpu_time import load_cpu_table
-        from npu_testbed.ground.files import write_files
+        from npu_testbed.ground.files import asked_files, write_files
         from npu_testbed.html.pages import comparison_page
         from npu_testbed.html.recorder import TimelineEvents
         from npu_testbed.outcomes.comparison import ComparisonOutcome
@@ -83,13 +83,12 @@ class Compare(CompareOptions, frozen=True):
         comparisons = _compared(self, show)
         events = TimelineEvents()
         simulation, found = _layers(self, comparisons, events, show)
-        files: dict[Path, bytes] = {}
-        if simulation is not None and self.report is not None:
-            files[Path(self.report)] = comparison_page(comparisons[0], simulation, events, found)
-        if self.plot is not None:
-            files[Path(self.plot)] = comparison_svg(comparisons[0]).encode("utf-8")
-        if simulation is not None and self.csv is not None:
-            files[Path(self.csv)] = layers_csv(simulation.replay)
+        files = asked_files((self.plot, lambda: comparison_svg(comparisons[0]).encode("utf-8")))
+        if simulation is not None:
+            files |= asked_files(
+                (self.report, lambda: comparison_page(comparisons[0], simulation, events, found)),
+                (self.csv, lambda: layers_csv(simulation.replay)),
+            )
         write_files(files)
         return ComparisonOutcome(comparisons, simulation, found, min_percent(self), self.markdown, cpu)
 
@@ -129,21 +128,16 @@ def _layers(
 
 def _check(ask: Compare) -> None:
     """InputError for options that cannot be followed."""
-    from npu_testbed.ground.files import require_page, require_picture, require_writable
+    from npu_testbed.asked.outputs import require_outputs
 
     many = len(kinds.texts(ask.models))
-    if ask.plot is not None:
-        if many > 1:
-            raise InputError(f"--plot was given with {many} models: a picture shows one, compare them one by one.")
-        require_picture(ask.plot, *kinds.texts(ask.models))
+    if ask.plot is not None and many > 1:
+        raise InputError(f"--plot was given with {many} models: a picture shows one, compare them one by one.")
     if ask.schedules is not None and many > 1:
         raise InputError(f"--schedules was given with {many} models: a folder is for one, compare them one by one.")
     if ask.markdown and ask.json:
         raise InputError("--markdown cannot be combined with --json: both are ways to print the result, choose one.")
     min_percent(ask)
-    if ask.csv is not None:
-        require_writable(ask.csv, *kinds.texts(ask.models))
-    if ask.report is not None:
-        require_page(ask.report, *kinds.texts(ask.models))
+    require_outputs(ask)
     for option in given(ask, ("csv", "min_percent", "no_advice", "report", "energy")) if many > 1 else ():
         raise InputError(f"{option} was given with {many} models: it is for one, compare them one by one.")

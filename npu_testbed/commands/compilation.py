@@ -160,16 +160,14 @@ class Compile(CompileOptions, frozen=True):
     def _compiled(self, model: str, show: "Progress") -> "CompilationOutcome | StoredCompilation":
         """Compile one network, and write all files or none."""
         from npu_model.documents import plain
+        from npu_testbed.asked.outputs import require_outputs
         from npu_testbed.compilation.compile_options import source_name
         from npu_testbed.cpu_time import load_cpu_table
         from npu_testbed.ground.files import make_folder, require_makeable, require_writable, write_files
 
         folder = Path(self.output_dir)
         target, cpu = _target(self), load_cpu_table(str(self.cpu))
-        if self.sizes is not None:
-            from npu_testbed.runtimes.sizes import require_sizes
-
-            require_sizes(self.sizes, model)
+        require_outputs(self)
         with _as_vela():
             require_makeable(folder)
             compiled = folder / f"{source_name(model)}_vela.{'tflite' if self.output_format == 'tflite' else 'npz'}"

@@ -65,30 +65,29 @@ class Export(ExportOptions, frozen=True):
 
     file: Annotated[kinds.Source, Option("a schedule file or a *_vela.tflite", "FILE", source=True)]
     output: Annotated[
-        kinds.PathText, Option("file to write; the C formats write the header beside it", "OUTPUT", named=("-o",), needed=True)
+        kinds.PathText,
+        Option("file to write; the C formats write the header beside it", "OUTPUT", named=("-o",), needed=True, writes="file"),
     ]
 
     def answer(self, show: "Progress") -> "ExportOutcome":
         """Write the files."""
         from npu_model.compiled.layouts import layout_sentences
         from npu_model.compiled.lost_inputs import lost_inputs
+        from npu_testbed.asked.outputs import require_outputs
         from npu_testbed.asked.request import shaped_model
         from npu_testbed.ground.endings import say
-        from npu_testbed.ground.files import require_writable
         from npu_testbed.outcomes.export import ExportOutcome
         from npu_testbed.replays.exports import ExportTerms
         from npu_testbed.replays.program_files import export_files, read_network, write_files
         from npu_testbed.runtimes.runtime_use import of_file
         from npu_testbed.runtimes.runtime_words import homes_warning
-        from npu_testbed.runtimes.sizes import require_sizes, sizes_file
+        from npu_testbed.runtimes.sizes import sizes_file
 
         if self.fast_scratch and self.no_fast_scratch:
             raise InputError("--fast-scratch cannot be combined with --no-fast-scratch: choose one.")
         file, model = str(self.file), shaped_model(self, self.model)
         output, sources = str(self.output), (file,) if model is None else (file, model)
-        require_writable(output, *sources)
-        if self.sizes is not None:
-            require_sizes(self.sizes, *sources, output)
+        require_outputs(self, *sources)
         show(f"Reading {file}")
         read = read_network(file)
         files = export_files(

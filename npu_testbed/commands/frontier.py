@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class FrontierOptions(OneSearch["FrontierOutcome"], frozen=True, kw_only=True):
     """The options of ``frontier``."""
 
-    output: Annotated[kinds.PathText | None, Option("write the frontier as JSON", "F.json", named=("-o",))] = None
-    plot: Annotated[kinds.PathText | None, Option("draw the frontier", "F.svg")] = None
+    output: Annotated[kinds.PathText | None, Option("write the frontier as JSON", "F.json", named=("-o",), writes="file")] = None
+    plot: Annotated[kinds.PathText | None, Option("draw the frontier", "F.svg", writes="picture")] = None
     report: kinds.Report = None
     with_vela: Annotated[bool, Option("add Vela's points to the picture and the report, as `npu-testbed compare` finds them")] = False
     schedules: Annotated[
@@ -49,29 +49,23 @@ class Frontier(FrontierOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "FrontierOutcome":
         """Find the frontier, and write the requested files."""
+        from npu_testbed.asked.outputs import require_outputs
         from npu_testbed.asked.request import request_of
-        from npu_testbed.ground.files import require_folder, require_page, require_picture, require_writable, write_files
+        from npu_testbed.ground.files import asked_files, require_folder, write_files
         from npu_testbed.html.pages import frontier_page
 
         if self.with_vela and self.plot is None and self.report is None:
             raise InputError("--with-vela was given without --plot or --report: it adds Vela's points to them, name a file.")
-        if self.output is not None:
-            require_writable(self.output, self.model)
-        if self.plot is not None:
-            require_picture(self.plot, self.model)
-        if self.report is not None:
-            require_page(self.report, self.model)
+        require_outputs(self)
         if self.schedules is not None:
             require_folder(Path(self.schedules))
         outcome = _found(self, request_of(self, str(self.model), show, graphs=True), show)
-        files: dict[Path, bytes] = {}
-        if self.output is not None:
-            files[Path(self.output)] = outcome.to_json().encode("ascii")
-        if self.plot is not None:
-            files[Path(self.plot)] = outcome.svg().encode("utf-8")
-        if self.report is not None:
-            vela = () if outcome.comparison is None else outcome.comparison.points
-            files[Path(self.report)] = frontier_page(outcome.frontier, vela, show)
+        vela = () if outcome.comparison is None else outcome.comparison.points
+        files = asked_files(
+            (self.output, lambda: outcome.to_json().encode("ascii")),
+            (self.plot, lambda: outcome.svg().encode("utf-8")),
+            (self.report, lambda: frontier_page(outcome.frontier, vela, show)),
+        )
         write_files(files)
         return outcome
 

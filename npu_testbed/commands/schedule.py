@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
     """The options of ``schedule``."""
 
-    output: Annotated[kinds.PathText | None, Option("schedule file to write", "SCHEDULE.json", named=("-o",), needed=True)] = None
+    output: Annotated[
+        kinds.PathText | None, Option("schedule file to write", "SCHEDULE.json", named=("-o",), needed=True, writes="file")
+    ] = None
     optimise: kinds.Optimise = None
     runtime: kinds.Runtime = None
     sizes: kinds.Sizes = None
@@ -123,26 +125,19 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
 
     from msgspec.structs import replace
 
+    from npu_testbed.asked.outputs import require_outputs
     from npu_testbed.asked.request import request_of
     from npu_testbed.commands.layers import min_percent
     from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.ground.endings import INTERRUPTED
-    from npu_testbed.ground.files import require_page, require_writable, write_files
+    from npu_testbed.ground.files import write_files
     from npu_testbed.ground.termination import Terminated
 
     _check_together(ask)
     _check_cost(ask)
     min_percent(ask)
     cpu = load_cpu_table(str(ask.cpu))
-    written = [file for file in (ask.output, ask.csv) if file is not None]
-    for number, file in enumerate(written):
-        require_writable(file, ask.model, *written[:number])
-    if ask.report is not None:
-        require_page(ask.report, ask.model, *written)
-    if ask.sizes is not None:
-        from npu_testbed.runtimes.sizes import require_sizes
-
-        require_sizes(ask.sizes, ask.model, *written)
+    require_outputs(ask)
     request = request_of(ask, str(ask.model), show, graphs=True)
     if ask.runtime is not None:
         from npu_testbed.runtimes.chosen_runtime import require_together

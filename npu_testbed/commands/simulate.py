@@ -3,7 +3,6 @@
 # No `from __future__ import annotations`: fields of Asks are read as values.
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from npu_model.errors import InputError
@@ -71,12 +70,12 @@ class Replay(Ask["ReplayOutcome"], frozen=True, kw_only=True):
     report: kinds.Report = None
     show_cpu_operations: kinds.CpuOperations = False
     cpu: kinds.Cpu = "cortex-m55"
-    sram_map: Annotated[kinds.PathText | None, Option("draw the arena over the cycles, tensor by tensor", "M.svg", group=kinds.REPORTS)] = (
-        None
-    )
+    sram_map: Annotated[
+        kinds.PathText | None, Option("draw the arena over the cycles, tensor by tensor", "M.svg", group=kinds.REPORTS, writes="picture")
+    ] = None
     trace: Annotated[
         kinds.PathText | None,
-        Option("write a trace of every unit, which ui.perfetto.dev opens", "T.json[.gz]", group=kinds.REPORTS),
+        Option("write a trace of every unit, which ui.perfetto.dev opens", "T.json[.gz]", group=kinds.REPORTS, writes="file"),
     ] = None
     measured: Annotated[
         kinds.PathText | None,
@@ -97,7 +96,7 @@ class Replay(Ask["ReplayOutcome"], frozen=True, kw_only=True):
     ] = None
     node_data: Annotated[
         kinds.PathText | None,
-        Option("write the cycles by tensor name, which Model Explorer shows on the .tflite", "F.json", group=kinds.REPORTS),
+        Option("write the cycles by tensor name, which Model Explorer shows on the .tflite", "F.json", group=kinds.REPORTS, writes="file"),
     ] = None
     timeline: Annotated[
         str | bool | None,
@@ -240,9 +239,10 @@ def _met(_: "Simulation") -> "tuple[Finding, ...]":
 def _answer(ask: "Replay", kind: str, source: str, replay: "Replaying", show: "Progress", unmet: "Unmet" = _met) -> "ReplayOutcome":
     from msgspec.structs import replace
 
+    from npu_testbed.asked.outputs import require_outputs
     from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.findings import findings
-    from npu_testbed.ground.files import write_files
+    from npu_testbed.ground.files import asked_files, write_files
     from npu_testbed.html import html_report
     from npu_testbed.html.data import replay_data, report_title
     from npu_testbed.html.recorder import TimelineEvents
@@ -262,7 +262,7 @@ def _answer(ask: "Replay", kind: str, source: str, replay: "Replaying", show: "P
     if ask.timeline is not None and ask.json:
         raise InputError("--timeline cannot be combined with --json, which has no drawings: leave one of them out.")
     recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder(all_shortened)
-    _require_places(ask, source)
+    require_outputs(ask)
     measured = _measured(ask)
     listeners: list[Listener] = [recorder] if ask.trace is not None else []
     listeners += [events] if ask.report is not None else []
@@ -272,21 +272,18 @@ def _answer(ask: "Replay", kind: str, source: str, replay: "Replaying", show: "P
     beside = None if measured is None else beside_measured(simulation.replay, measured, ask.measured_cycles)
     drawing = "" if ask.timeline is None else _drawn(timeline, ask.timeline)  # type: ignore[arg-type]  # the reader has made a window of it
     # A late failure leaves no file: all files are written at the end.
-    files: dict[Path, bytes] = {}
-    if ask.sram_map is not None:
-        show(f"Drawing {ask.sram_map}")
-        files[Path(ask.sram_map)] = sram_map_svg(areas()).encode("utf-8")
-    if ask.trace is not None:
-        show(f"Tracing {source}")
-        files[Path(ask.trace)] = trace_file(simulation, recorder, str(ask.trace), trace_buffers(areas()))
-    if ask.node_data is not None:
-        files[Path(ask.node_data)] = node_data_json(simulation.replay).encode("ascii")
-    if ask.csv is not None:
-        files[Path(ask.csv)] = layers_csv(simulation.replay)
     found = None if ask.no_advice else (*unmet(simulation), *findings(simulation, show, getattr(ask, "arena_cache_size", None)))
-    if ask.report is not None:
-        data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
-        files[Path(ask.report)] = html_report(report_title(simulation), data)
+
+    def report() -> bytes:
+        return html_report(report_title(simulation), {"replay": replay_data(simulation, areas(), events, found, beside=beside)})
+
+    files = asked_files(
+        (ask.sram_map, lambda: sram_map_svg(areas()).encode("utf-8")),
+        (ask.trace, lambda: trace_file(simulation, recorder, str(ask.trace), trace_buffers(areas()))),
+        (ask.node_data, lambda: node_data_json(simulation.replay).encode("ascii")),
+        (ask.csv, lambda: layers_csv(simulation.replay)),
+        (ask.report, report),
+    )
     if files:
         show(f"Writing {' and '.join(map(str, files))}")
         write_files(files)
@@ -325,22 +322,6 @@ def _measured(ask: "Replay") -> "Measured | None":
         raise InputError("--columns was given without --measured, whose columns they are: give both, or leave it out.")
     columns = None if ask.columns is None else column_map(ask.columns)
     return None if ask.measured is None else read_measured(str(ask.measured), columns)
-
-
-def _require_places(ask: "Replay", source: str) -> None:
-    """InputError if a requested file cannot be written."""
-    from npu_testbed.ground.files import require_page, require_picture, require_writable
-
-    if ask.trace is not None:
-        require_writable(ask.trace, source)
-    if ask.node_data is not None:
-        require_writable(ask.node_data, source)
-    if ask.sram_map is not None:
-        require_picture(ask.sram_map, source)
-    if ask.csv is not None:
-        require_writable(ask.csv, source)
-    if ask.report is not None:
-        require_page(ask.report, source)
 
 
 def _drawn(timeline: "TimelineRecorder", window: "tuple[int, int | None]") -> str:

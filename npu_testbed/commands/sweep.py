@@ -91,13 +91,15 @@ class SweepOptions(Search["SweepOutcome"], frozen=True, kw_only=True):
     tls_key: Annotated[
         kinds.PathText | None, Option("the key for a cluster at tls://, as `dask scheduler` takes it", "PEM", group=WORK)
     ] = None
-    csv: Annotated[kinds.PathText | None, Option("write a line for each point", "F.csv", group=kinds.REPORTS)] = None
-    plot: Annotated[kinds.PathText | None, Option("draw milliseconds over bytes, a plot for each MODEL", "F.svg", group=kinds.REPORTS)] = (
-        None
-    )
+    csv: Annotated[kinds.PathText | None, Option("write a line for each point", "F.csv", group=kinds.REPORTS, writes="file")] = None
+    plot: Annotated[
+        kinds.PathText | None, Option("draw milliseconds over bytes, a plot for each MODEL", "F.svg", group=kinds.REPORTS, writes="picture")
+    ] = None
     report: Annotated[
         kinds.PathText | None,
-        Option("write a web page with all points and a field for a deadline; it works offline", "R.html", group=kinds.REPORTS),
+        Option(
+            "write a web page with all points and a field for a deadline; it works offline", "R.html", group=kinds.REPORTS, writes="page"
+        ),
     ] = None
 
 
@@ -123,7 +125,7 @@ class Sweep(SweepOptions, frozen=True):
         """Sweep, and write the requested files."""
         from npu_testbed.comparisons.sweeps import sweep
         from npu_testbed.comparisons.sweeps.sweep_tables import sweep_csv
-        from npu_testbed.ground.files import write_files
+        from npu_testbed.ground.files import asked_files, write_files
         from npu_testbed.html.sweep import sweep_page
         from npu_testbed.outcomes.sweep import SweepOutcome
         from npu_testbed.views.sweep_plot import sweep_svg
@@ -132,27 +134,20 @@ class Sweep(SweepOptions, frozen=True):
         deadline = None if self.deadline is None else float(self.deadline)
         results = None if self.results is None else Path(self.results)
         found = sweep(_points(self, show), results=results, processes=self.jobs, cluster=_cluster(self), progress=show)
-        files: dict[Path, bytes] = {}
-        if self.csv is not None:
-            files[Path(self.csv)] = sweep_csv(found)
-        if self.plot is not None:
-            files[Path(self.plot)] = sweep_svg(found).encode("utf-8")
-        if self.report is not None:
-            files[Path(self.report)] = sweep_page(found, deadline)
+        files = asked_files(
+            (self.csv, lambda: sweep_csv(found)),
+            (self.plot, lambda: sweep_svg(found).encode("utf-8")),
+            (self.report, lambda: sweep_page(found, deadline)),
+        )
         write_files(files)
         return SweepOutcome(found, deadline)
 
 
 def _check(ask: Sweep) -> None:
     """InputError for options that cannot be followed, before any work."""
-    from npu_testbed.ground.files import require_page, require_picture, require_writable
+    from npu_testbed.asked.outputs import require_outputs
 
-    if ask.plot is not None:
-        require_picture(ask.plot, *kinds.texts(ask.models))
-    if ask.csv is not None:
-        require_writable(ask.csv, *kinds.texts(ask.models))
-    if ask.report is not None:
-        require_page(ask.report, *kinds.texts(ask.models))
+    require_outputs(ask)
     if ask.distributed is not None and ask.jobs is not None:
         raise InputError("--jobs cannot be combined with --distributed, whose cluster has its own workers: drop one of them.")
     tls = [f"--{name.replace('_', '-')}" for name in _TLS if getattr(ask, name) is not None]

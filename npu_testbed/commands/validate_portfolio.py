@@ -29,7 +29,7 @@ class ValidatePortfolioOptions(OnMemory["PortfolioOutcome | PortfolioListOutcome
     accelerator_config: Devices = ()
     no_verify: Annotated[bool, Option("leave out the functional runs")] = False
     results: kinds.Results = None
-    page: Annotated[kinds.PathText | None, Option("write the findings as a Markdown page, too", "FILE.md")] = None
+    page: Annotated[kinds.PathText | None, Option("write the findings as a Markdown page, too", "FILE.md", writes="file")] = None
 
 
 class ValidatePortfolio(ValidatePortfolioOptions, frozen=True):
@@ -61,9 +61,10 @@ class ValidatePortfolio(ValidatePortfolioOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "PortfolioOutcome | PortfolioListOutcome":
         """Examine the networks; status 1 if one does not pass."""
+        from npu_testbed.asked.outputs import require_outputs
         from npu_testbed.asked.request import requests_of, run_of
         from npu_testbed.commands.validate_networks import devices
-        from npu_testbed.ground.files import require_writable, write_file
+        from npu_testbed.ground.files import asked_files, write_files
         from npu_testbed.models.sources import PORTFOLIO
         from npu_testbed.outcomes.validation import PortfolioListOutcome, PortfolioOutcome
         from npu_testbed.portfolio.run import examine_all
@@ -72,13 +73,11 @@ class ValidatePortfolio(ValidatePortfolioOptions, frozen=True):
         networks = _networks(self)
         if self.list:
             return PortfolioListOutcome(networks)
-        if self.page is not None:
-            require_writable(self.page)
+        require_outputs(self)
         requests = requests_of(self, [f"{PORTFOLIO}{network.name}" for network in networks], devices(self.accelerator_config), show)
         results = None if self.results is None else Path(self.results)
         report = examine_all(requests, run_of(self, show), verified=not self.no_verify, results=results)
-        if self.page is not None:
-            write_file(Path(self.page), page(report).encode("utf-8"))
+        write_files(asked_files((self.page, lambda: page(report).encode("utf-8"))))
         return PortfolioOutcome(report)
 
 

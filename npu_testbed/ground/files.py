@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 
@@ -20,13 +20,24 @@ def token_hex(size: int) -> str:
     return os.urandom(size).hex()
 
 
+@contextmanager
+def _refused(what: str, path: str | PathLike[str], done: str) -> Iterator[None]:
+    """Turn what the system refuses into an InputError with the reason."""
+    try:
+        yield
+    except (InputError, BrokenPipeError):
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(f"{what} {str(path)!r} cannot be {done} ({reason_of(error)}): choose another place.") from None
+
+
 def require_writable(path: str | PathLike[str], *sources: object) -> None:
     """InputError if :func:`write_files` could not write there, or would overwrite one of the ``sources``.
 
     Called before long work, so that the work is not wasted.
     """
     target = Path(path)
-    try:
+    with _refused("Output", path, "written"):
         with suppress(FileNotFoundError):
             # Path.exists reports these as absent: a link to itself, a name that is too long.
             os.stat(target)  # noqa: PTH116  # the same for every kind of path
@@ -42,10 +53,6 @@ def require_writable(path: str | PathLike[str], *sources: object) -> None:
             raise InputError(f"Output {str(path)!r} cannot be written, as {str(folder)!r} is not a directory: make it first.")
         if not os.access(target if _is_special(target) else folder, os.W_OK):
             raise InputError(f"Output {str(path)!r} cannot be written (permission denied): choose another place.")
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"Output {str(path)!r} cannot be written ({reason_of(error)}): choose another place.") from None
 
 
 def require_picture(path: str | PathLike[str], *sources: object) -> None:
@@ -62,38 +69,48 @@ def require_page(path: str | PathLike[str], *sources: object) -> None:
     require_writable(path, *sources)
 
 
-def require_folder(path: str | Path) -> None:
+def _require_access(path: str | PathLike[str], folder: Path) -> None:
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"Folder {str(path)!r} cannot be written to (permission denied): choose another place.")
+
+
+def require_folder(path: str | PathLike[str]) -> None:
     """Make the folder if necessary; InputError if the folder cannot be made or written."""
-    folder = Path(path)
-    try:
-        folder.mkdir(exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise InputError(f"Folder {str(path)!r} cannot be written to (permission denied): choose another place.")
-    except (OSError, ValueError) as error:
-        raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
+    with _refused("Folder", path, "made"):
+        Path(path).mkdir(exist_ok=True)
+        _require_access(path, Path(path))
 
 
 def require_makeable(path: str | Path) -> None:
     """InputError if :func:`make_folder` could not make the folder, or files in it. Called before long work."""
-    try:
+    with _refused("Folder", path, "made"):
         there = next(folder for folder in (Path(path).absolute(), *Path(path).absolute().parents) if os.path.lexists(folder))
         if not there.is_dir():
             raise InputError(f"Folder {str(path)!r} cannot be made, as {str(there)!r} is not a directory: choose another place.")
-        if not os.access(there, os.W_OK):
-            raise InputError(f"Folder {str(path)!r} cannot be written to (permission denied): choose another place.")
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
+        _require_access(path, there)
+
+
+def require_sizes(path: str | PathLike[str], *sources: object) -> None:
+    """Like :func:`require_writable`; InputError also if the name is neither a header's nor a Kconfig fragment's."""
+    if not str(path).endswith((".h", ".hpp", ".conf")):
+        raise InputError(f"--sizes {str(path)!r} is neither a header nor a Kconfig fragment: give a name that ends with .h or .conf.")
+    require_writable(path, *sources)
+
+
+REQUIRED: Mapping[str, Callable[..., None]] = {
+    "file": require_writable,
+    "picture": require_picture,
+    "page": require_page,
+    "sizes": require_sizes,
+}
+"""The check of an output by the kind of its file."""
 
 
 def make_folder(path: str | Path) -> None:
     """Make the folder and its parents if necessary; InputError if that is impossible."""
     require_makeable(path)
-    try:
+    with _refused("Folder", path, "made"):
         Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -140,18 +157,6 @@ def _settle(folders: Iterable[Path]) -> None:
                 os.close(descriptor)
 
 
-def _write(path: str | Path, file: Path, data: bytes, *, durable: bool) -> None:
-    try:
-        if file.name.startswith(_TEMPORARY):
-            _write_new(file, data, durable=durable)
-        else:
-            file.write_bytes(data)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise InputError(f"Output {str(path)!r} cannot be written ({reason_of(error)}): choose another place.") from None
-
-
 def _is_special(path: Path) -> bool:
     """Whether the path is a pipe or a device, which is written in place."""
     return path.exists() and not path.is_file()
@@ -176,16 +181,17 @@ def write_files(files: Mapping[Path, bytes], *, durable: bool = True, follow: bo
     renamed: list[Path] = []
     new = {path for path in temporary if not targets[path].exists()}
     try:
-        for path in (*special, *temporary):
-            _write(path, temporary.get(path, path), files[path], durable=durable)
+        for path in special:
+            with _refused("Output", path, "written"):
+                path.write_bytes(files[path])
         for path, file in temporary.items():
-            file.replace(targets[path])
+            with _refused("Output", path, "written"):
+                _write_new(file, files[path], durable=durable)
+        for path, file in temporary.items():
+            with _refused("Output", path, "written"):
+                file.replace(targets[path])
             renamed.append(path)
         _settle({target.parent for target in targets.values()} if durable else ())
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise InputError(f"Output {str(path)!r} cannot be written ({reason_of(error)}): choose another place.") from None
     finally:
         if len(renamed) < len(temporary):
             for path in new.intersection(renamed):
@@ -197,3 +203,8 @@ def write_files(files: Mapping[Path, bytes], *, durable: bool = True, follow: bo
 def write_file(path: str | Path, data: bytes, *, durable: bool = True, follow: bool = True) -> None:
     """Write one file, whole or not at all, as :func:`write_files` does."""
     write_files({Path(path): data}, durable=durable, follow=follow)
+
+
+def asked_files(*files: tuple[str | PathLike[str] | None, Callable[[], bytes]]) -> dict[Path, bytes]:
+    """The content of each file whose path is given."""
+    return {Path(path): content() for path, content in files if path is not None}

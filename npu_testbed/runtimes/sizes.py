@@ -6,20 +6,9 @@ from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 
-from npu_model.errors import InputError
 from npu_model.export import c_identifier
-from npu_testbed.ground.files import require_writable
 from npu_testbed.runtimes.runtime_use import BARE, EXECUTORCH, TFLM, RuntimeUse
 from npu_testbed.runtimes.runtime_words import notes
-
-_ENDINGS = (".h", ".hpp", ".conf")
-
-
-def require_sizes(path: str | PathLike[str], *sources: object) -> None:
-    """InputError unless sizes can be written to a path."""
-    if not str(path).endswith(_ENDINGS):
-        raise InputError(f"--sizes {str(path)!r} is neither a header nor a Kconfig fragment: give a name that ends with .h or .conf.")
-    require_writable(Path(path), *sources)
 
 
 def _values(placement: RuntimeUse) -> Iterator[tuple[str, int]]:
