@@ -32,22 +32,19 @@ _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 """Bytes of the units of a size, in upper or lower case."""
 
 
+def _bytes(text: str) -> int:
+    unit = _UNITS.get(text[-3:].lower())
+    return int(text) if unit is None else int(text[:-3]) * unit
+
+
 def byte_count(text: str) -> int:
     """A number of bytes from 1 to `MOST_BYTES`, alone or in KiB, MiB or GiB.
 
     >>> byte_count("262144"), byte_count("256KiB"), byte_count("1 MiB")
     (262144, 262144, 1048576)
     """
-    unit = _UNITS.get(text[-3:].lower())
-    try:
-        value = int(text) if unit is None else int(text[:-3]) * unit
-    except ValueError:
-        value = 0
-    if not 1 <= value <= MOST_BYTES:
-        raise argparse.ArgumentTypeError(
-            f"{text[:40]!r} is not a number of bytes, give an integer from 1 to {MOST_BYTES}, or one with KiB, MiB or GiB behind it"
-        )
-    return value
+    what = f"a number of bytes, give an integer from 1 to {MOST_BYTES}, or one with KiB, MiB or GiB behind it"
+    return number(_bytes, text, 1, MOST_BYTES, what)
 
 
 def cycle_count(text: str) -> int:
@@ -57,7 +54,7 @@ def cycle_count(text: str) -> int:
     return int(text)
 
 
-def _number(kind: Callable[[str], N], text: str, least: float, most: float, what: str) -> N:
+def number(kind: Callable[[str], N], text: str, least: float, most: float, what: str) -> N:
     """A number between bounds; ``what`` says what the text is not, and what to give."""
     try:
         value = kind(text)
@@ -70,22 +67,27 @@ def _number(kind: Callable[[str], N], text: str, least: float, most: float, what
 
 def positive_count(text: str) -> int:
     """A number from 1 to 1000."""
-    return _number(int, text, 1, 1000, "a number from 1 to 1000")
+    return number(int, text, 1, 1000, "a number from 1 to 1000")
+
+
+def seed_number(text: str) -> int:
+    """A seed of random numbers."""
+    return number(int, text, 0, 2**32 - 1, "a number from 0 to 4294967295")
 
 
 def percentage(text: str) -> float:
     """A number from 0 to 100."""
-    return _number(float, text, 0, 100, "a percentage, give a number from 0 to 100")
+    return number(float, text, 0, 100, "a percentage, give a number from 0 to 100")
 
 
 def seconds(text: str) -> float:
     """A time in seconds, above 0."""
-    return _number(float, text, LEAST, 7 * 24 * 3600, "a time, give seconds above 0, up to a week")
+    return number(float, text, LEAST, 7 * 24 * 3600, "a time, give seconds above 0, up to a week")
 
 
 def milliseconds(text: str) -> float:
     """A time in milliseconds, above 0."""
-    return _number(float, text, LEAST, 1e9, "a time, give milliseconds above 0")
+    return number(float, text, LEAST, 1e9, "a time, give milliseconds above 0")
 
 
 MOST_TOLERANCE = 1000

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import Ask
 from npu_testbed.asked.option import Option
+from npu_testbed.asked.readers import seed_number
 
 if TYPE_CHECKING:
     from npu_testbed.ground.progress import Progress
@@ -19,12 +20,6 @@ _MEASUREMENTS = (
     "CSV file with the columns model (a *_vela.tflite), NPU_ACTIVE, and timing_adapter or config, system_config and memory_mode "
     "(default: the published points of the FVP)"
 )
-
-
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 10) or not int(text) < 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 0 to 4294967295")
-    return int(text)
 
 
 def _date(text: str) -> str:
@@ -58,7 +53,7 @@ class CalibrateFitOptions(Ask["CalibrateFitOutcome"], frozen=True, kw_only=True)
             "a parameter to fit; may be repeated (default: kernel_start_cycles, output_start_cycles and output_scale)", "NAME", many=True
         ),
     ] = ()
-    seed: Annotated[int, Option("seed of the bootstrap (default: 1)", "N", _seed)] = 1
+    seed: Annotated[int, Option("seed of the bootstrap (default: 1)", "N", seed_number)] = 1
     name: Annotated[str | None, Option("name of the profile (default: the output's, without its ending)", "TEXT")] = None
     date: Annotated[str | None, Option("date that the profile records (default: today, UTC)", "YYYY-MM-DD", _date)] = None
 

@@ -13,7 +13,7 @@ from npu_model.native import slow_sentence
 from npu_testbed.asked.commands import COMMANDS, FAMILIES, Command
 from npu_testbed.asked.parser import Parser, example
 from npu_testbed.asked.vela_timeout import vela_timeout
-from npu_testbed.commands.list_configs import ListChips, ListConfigs, SupportedOpsReport, Version
+from npu_testbed.commands.list_configs import Print, chips, configs, supported_ops_report, version
 from npu_testbed.ground.endings import (
     AS_VELA,
     BROKEN_PIPE,
@@ -54,12 +54,13 @@ def build_parser() -> Parser:
         )
         + "\n\nexit status: 0 done, 1 a bar is missed or a comparison differs, 2 bad input, 70 a mistake in npu-testbed itself",
     )
-    parser.add_argument("--version", action=Version, help="print the version and the compiled cores that run, and exit")
-    parser.add_argument("--list-configs", action=ListConfigs, help="print the accelerators, memory systems and modes that options take")
-    parser.add_argument("--list-chips", action=ListChips, help="print the chips that --chip takes, with their sources, and exit")
+    parser.add_argument("--version", action=Print, text=version, help="print the version and the compiled cores that run, and exit")
     parser.add_argument(
-        "--supported-ops-report", action=SupportedOpsReport, help="write the operators that the NPU runs to SUPPORTED_OPS.md here, and exit"
+        "--list-configs", action=Print, text=configs, help="print the accelerators, memory systems and modes that options take"
     )
+    parser.add_argument("--list-chips", action=Print, text=chips, help="print the chips that --chip takes, with their sources, and exit")
+    report = "write the operators that the NPU runs to SUPPORTED_OPS.md here, and exit"
+    parser.add_argument("--supported-ops-report", action=Print, text=supported_ops_report, help=report)
     families: dict[str, Any] = {"": parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)}
     for command in COMMANDS:
         word, _, way = command.words.partition(" ")

@@ -11,7 +11,7 @@ from npu_model.errors import InputError
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.option import Group, Option
-from npu_testbed.commands.list_configs import ListConfigFiles, ListConfigsOf, SupportedOpsReport, Version
+from npu_testbed.commands.list_configs import SHIPPED, Print, configs_of, supported_ops_report, version
 from npu_testbed.compilation.vela_options import add_vela_options, notes
 
 if TYPE_CHECKING:
@@ -126,12 +126,14 @@ class Compile(CompileOptions, frozen=True):
     def extend(cls, parser: argparse.ArgumentParser) -> None:
         """Add Vela's options that have no meaning here, and its options that print and end."""
         group = parser.add_argument_group(VELA.title)
-        group.add_argument("--version", action=Version, help="print the version, and exit")
-        group.add_argument("--supported-ops-report", action=SupportedOpsReport, help="write SUPPORTED_OPS.md here, and exit")
+        group.add_argument("--version", action=Print, text=version, help="print the version, and exit")
+        group.add_argument("--supported-ops-report", action=Print, text=supported_ops_report, help="write SUPPORTED_OPS.md here, and exit")
         group.add_argument(
-            "--list-config-files", action=ListConfigFiles, help="print the configuration file that Vela comes with, and exit"
+            "--list-config-files", action=Print, text=lambda: SHIPPED, help="print the configuration file that Vela comes with, and exit"
         )
-        group.add_argument("--list-configs", action=ListConfigsOf, help="print the configurations of a file, and exit")
+        group.add_argument(
+            "--list-configs", action=Print, text=configs_of, metavar="INI", help="print the configurations of a file, and exit"
+        )
         add_vela_options(parser)
         # Vela accepts any unambiguous prefix of an option, and scripts use such prefixes.
         parser.allow_abbrev = True

@@ -1,15 +1,15 @@
 """``npu-testbed validate fvp``: the counters of Arm's FVPs, as others published them or from an installed FVP."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
-import argparse
-import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OfModels
 from npu_testbed.asked.option import Group, Option, given
+from npu_testbed.asked.readers import number
 
 if TYPE_CHECKING:
     from npu_model.memory.system import MemorySystem
@@ -37,25 +37,12 @@ LIVE = Group("live comparison")
 def _address(text: str) -> int | str:
     if text == _BUILT_IN:
         return text
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 1 << 32:
-        raise argparse.ArgumentTypeError(
-            f"{text[:40]!r} is not an address from 0 to 0xffffffff; give one such as 0x90000000, or {_BUILT_IN}"
-        )
-    return value
+    what = f"an address from 0 to 0xffffffff; give one such as 0x90000000, or {_BUILT_IN}"
+    return number(partial(int, base=0), text, 0, (1 << 32) - 1, what)
 
 
 def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 1 <= value <= 86400:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of seconds from 1 to 86400")
-    return value
+    return number(float, text, 1, 86400, "a number of seconds from 1 to 86400")
 
 
 class ValidateFvpOptions(OfModels["FvpOutcome | FvpLiveOutcome"], frozen=True, kw_only=True):

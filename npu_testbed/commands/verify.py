@@ -1,7 +1,6 @@
 """``npu-testbed verify``: whether a schedule computes the network that it was made from."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
-import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -9,28 +8,11 @@ from npu_model.errors import InputError
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OfModels
 from npu_testbed.asked.option import Option
+from npu_testbed.asked.readers import positive_count, seed_number
 
 if TYPE_CHECKING:
     from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.verify import VerifyOutcome
-
-
-def _integer(text: str, low: int, high: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = low - 1
-    if not low <= value <= high:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from {low} to {high}")
-    return value
-
-
-def _count(text: str) -> int:
-    return _integer(text, 1, 1000)
-
-
-def _seed(text: str) -> int:
-    return _integer(text, 0, 2**32 - 1)
 
 
 class VerifyOptions(OfModels["VerifyOutcome"], frozen=True, kw_only=True):
@@ -54,9 +36,9 @@ class VerifyOptions(OfModels["VerifyOutcome"], frozen=True, kw_only=True):
         ),
     ] = ()
     inferences: Annotated[
-        int, Option("inferences to run on random inputs, every second one on extreme values (default: 2)", "N", _count)
+        int, Option("inferences to run on random inputs, every second one on extreme values (default: 2)", "N", positive_count)
     ] = 2
-    seed: Annotated[int, Option("seed of the random inputs (default: 0)", "N", _seed)] = 0
+    seed: Annotated[int, Option("seed of the random inputs (default: 0)", "N", seed_number)] = 0
     tensorir: Annotated[
         bool,
         Option("prove a schedule file in TensorIR too: compiled and run in an arena of exactly its size (extra 'tensorir')"),
