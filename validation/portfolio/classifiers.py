@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from validation.builder import NetworkBuilder, TensorHandle
-from validation.portfolio.entry import Draw, PortfolioNetwork
+from functools import partial
 
-GROUP = "classifiers"
+from validation.builder import NetworkBuilder, TensorHandle
+from validation.portfolio.entry import PortfolioNetwork
 
 
 def _image(net: NetworkBuilder, size: int = 32, channels: int = 3) -> TensorHandle:
@@ -134,9 +134,7 @@ def _coarse_pools(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.flatten(x), 10)]
 
 
-def _of(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, sampled=sampled)
-
+_of = partial(PortfolioNetwork, group="classifiers")
 
 NETWORKS = (
     _of("mnist_two_pools", "Keras' newer MNIST example: two convolutions, a pool after each", _mnist_small),

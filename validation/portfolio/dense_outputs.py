@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from validation.builder import NetworkBuilder, TensorHandle
-from validation.portfolio.entry import Draw, PortfolioNetwork
+from functools import partial
 
-GROUP = "dense outputs"
+from validation.builder import NetworkBuilder, TensorHandle
+from validation.portfolio.entry import PortfolioNetwork
 
 
 def _autoencoder(net: NetworkBuilder) -> list[TensorHandle]:
@@ -106,9 +106,7 @@ def _yolo(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.logistic(net.concat(flat, 1))]
 
 
-def _of(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, sampled=sampled)
-
+_of = partial(PortfolioNetwork, group="dense outputs")
 
 NETWORKS = (
     _of("autoencoder", "convolutional autoencoder with transposed convolutions", _autoencoder),

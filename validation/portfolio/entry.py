@@ -31,11 +31,11 @@ class PortfolioNetwork(Struct, frozen=True):
     """
 
     name: str
-    group: str
     idiom: str
     draw: Draw
     precision: str = "int8"
     exception: str = ""
+    group: str = ""
     sampled: bool = False
     unverifiable: str = ""
     homes: tuple[str, ...] = ()

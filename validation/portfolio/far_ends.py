@@ -54,7 +54,7 @@ def _narrow_sums(net: NetworkBuilder) -> list[TensorHandle]:
 
 
 def _of(name: str, idiom: str, draw: Draw, homes: tuple[str, ...], precision: str = "int8", *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, precision, sampled=sampled, homes=homes)
+    return PortfolioNetwork(name, idiom, draw, precision, group=GROUP, sampled=sampled, homes=homes)
 
 
 _CAMERA, _BOTH = ("camera=axi1",), ("input=axi1", "output=axi1")

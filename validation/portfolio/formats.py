@@ -55,11 +55,11 @@ def _between(chain: Chain, net: NetworkBuilder) -> list[TensorHandle]:
 def _with(name: str, precision: str) -> PortfolioNetwork:
     what = CHAINS[name]
     idiom = f"{precision}: convolution, {what.operator}, convolution"
-    return PortfolioNetwork(f"{precision}_{name}", GROUP, idiom, partial(_between, what.chain), precision)
+    return PortfolioNetwork(f"{precision}_{name}", idiom, partial(_between, what.chain), precision, group=GROUP)
 
 
 def _of(name: str, precision: str, idiom: str, draw: Draw, exception: str = "", *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, precision, exception, sampled=sampled)
+    return PortfolioNetwork(name, idiom, draw, precision, exception, GROUP, sampled=sampled)
 
 
 NETWORKS = (

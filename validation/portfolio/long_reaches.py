@@ -6,9 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from validation.builder import NetworkBuilder, TensorHandle
-from validation.portfolio.entry import Draw, PortfolioNetwork
-
-GROUP = "long reaches"
+from validation.portfolio.entry import PortfolioNetwork
 
 Pool = Callable[[NetworkBuilder, TensorHandle], TensorHandle]
 
@@ -60,9 +58,7 @@ def _far_concat(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.concat([first, x]), 6)]
 
 
-def _of(name: str, idiom: str, draw: Draw, precision: str = "int8", exception: str = "", *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, precision, exception, sampled=sampled)
-
+_of = partial(PortfolioNetwork, group="long reaches")
 
 _ODD, _LONG = (43, 61, 3), (40, 288, 3)
 

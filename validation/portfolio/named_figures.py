@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from validation.builder import NetworkBuilder, TensorHandle
-from validation.portfolio.entry import Draw, PortfolioNetwork
+from functools import partial
 
-GROUP = "named figures"
+from validation.builder import NetworkBuilder, TensorHandle
+from validation.portfolio.entry import PortfolioNetwork
 
 
 def mnist(net: NetworkBuilder) -> list[TensorHandle]:
@@ -81,9 +81,7 @@ def _transpose_conv(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.transpose_conv(x, 16, name="up"), 8, name="conv_2")]
 
 
-def _named(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, sampled=sampled)
-
+_named = partial(PortfolioNetwork, group="named figures")
 
 NETWORKS = (
     _named("mnist", "Keras' MNIST example: two valid convolutions, pool, flatten, classes", mnist, sampled=True),

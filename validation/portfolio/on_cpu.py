@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from validation.builder import NetworkBuilder, TensorHandle
-from validation.portfolio.entry import Draw, PortfolioNetwork
+from functools import partial
 
-GROUP = "on the CPU"
+from validation.builder import NetworkBuilder, TensorHandle
+from validation.portfolio.entry import PortfolioNetwork
 
 
 def _image(net: NetworkBuilder, channels: int = 4) -> TensorHandle:
@@ -73,9 +73,7 @@ def _two_in_a_row(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.conv2d(x, 24, activation="RELU6"), 8)]
 
 
-def _of(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, sampled=sampled)
-
+_of = partial(PortfolioNetwork, group="on the CPU")
 
 NETWORKS = (
     _of("cpu_first", "SPACE_TO_DEPTH of the image, then convolutions", _before),

@@ -37,17 +37,14 @@ def _only_last(chain: Chain, net: NetworkBuilder) -> list[TensorHandle]:
 def _networks(name: str) -> tuple[PortfolioNetwork, ...]:
     what = CHAINS[name]
     if what.only_last:
-        return (PortfolioNetwork(f"{name}_at_end", ENDS, f"{what.operator} last", partial(_only_last, what.chain)),)
+        return (PortfolioNetwork(f"{name}_at_end", f"{what.operator} last", partial(_only_last, what.chain), group=ENDS),)
     idiom = f"convolution, {what.operator}, convolution"
     between, ends = partial(_between, what.chain), partial(_ends, what.chain, what.positive)
 
+    of = partial(PortfolioNetwork, exception=what.exception, unverifiable=what.unverifiable)
     return (
-        PortfolioNetwork(
-            f"conv_{name}_conv", BETWEEN, idiom, between, sampled=name in _SAMPLED, exception=what.exception, unverifiable=what.unverifiable
-        ),
-        PortfolioNetwork(
-            f"{name}_at_ends", ENDS, f"{what.operator} first and last", ends, exception=what.exception, unverifiable=what.unverifiable
-        ),
+        of(f"conv_{name}_conv", idiom, between, group=BETWEEN, sampled=name in _SAMPLED),
+        of(f"{name}_at_ends", f"{what.operator} first and last", ends, group=ENDS),
     )
 
 

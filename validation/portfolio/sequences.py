@@ -123,7 +123,7 @@ def _raw_sound(net: NetworkBuilder) -> list[TensorHandle]:
 
 
 def _of(name: str, idiom: str, draw: Draw, exception: str = "", *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, exception=exception, sampled=sampled)
+    return PortfolioNetwork(name, idiom, draw, exception=exception, group=GROUP, sampled=sampled)
 
 
 NETWORKS = (

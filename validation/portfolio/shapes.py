@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from validation.builder import NetworkBuilder, TensorHandle
-from validation.portfolio.entry import Draw, PortfolioNetwork
-
-GROUP = "shapes and ends"
+from validation.portfolio.entry import PortfolioNetwork
 
 
 def _odd(net: NetworkBuilder) -> list[TensorHandle]:
@@ -143,9 +141,7 @@ def _one_to_many(net: NetworkBuilder) -> list[TensorHandle]:
     return [thin, net.conv2d(x, 40, (3, 1), strides=(2, 2)), net.mean(net.conv2d(x, 36, (2, 2)))]
 
 
-def _of(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, sampled=sampled)
-
+_of = partial(PortfolioNetwork, group="shapes and ends")
 
 NETWORKS = (
     _of("odd_sizes", "37x53 with odd channels, kernels and strides", _odd, sampled=True),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from validation.builder import NetworkBuilder, TensorHandle
-from validation.portfolio.entry import Draw, PortfolioNetwork
+from functools import partial
 
-GROUP = "states and chains"
+from validation.builder import NetworkBuilder, TensorHandle
+from validation.portfolio.entry import PortfolioNetwork
 
 
 def _wake_word(net: NetworkBuilder) -> list[TensorHandle]:
@@ -37,9 +37,7 @@ def _cut(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.concat(nothing, 1, name="joined"), 8, padding="VALID", name="conv")]
 
 
-def _of(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, sampled=sampled)
-
+_of = partial(PortfolioNetwork, group="states and chains")
 
 NETWORKS = (
     _of("stream_wake_word", "a streaming wake word: three layers keep rows in resource variables", _wake_word, sampled=True),

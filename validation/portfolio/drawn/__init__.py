@@ -50,7 +50,7 @@ def drawn_network(number: int) -> PortfolioNetwork:
     kind, recipe = dice.pick(*_RECIPES)
     precision = "int8" if kind in _INT8_ALONE or dice.chance(70) else dice.pick("int16", "uint8")
     exception = LSTM if kind == "sequence operator" else WIDE_PRODUCTS if precision == "int16" else ""
-    return PortfolioNetwork(f"drawn_{number}", GROUP, f"drawn: {kind}, {precision}", partial(_draw, recipe, number), precision, exception)
+    return PortfolioNetwork(f"drawn_{number}", f"drawn: {kind}, {precision}", partial(_draw, recipe, number), precision, exception, GROUP)
 
 
 def drawn_networks(count: int, seed: int = 0) -> tuple[PortfolioNetwork, ...]:
