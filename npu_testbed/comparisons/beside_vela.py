@@ -16,7 +16,7 @@ from npu_testbed.comparisons.comparison import Comparison, Folders, compare
 from npu_testbed.comparisons.summary import ComparisonSummary
 from npu_testbed.devices.configs import vela_ini_text
 from npu_testbed.ground.answers import Answers, key_of
-from npu_testbed.ground.failures import Failure, attempt
+from npu_testbed.ground.failures import Failure, attempt, parted
 from npu_testbed.ground.progress import Progress
 from npu_testbed.models.sources import Model, load_model
 from npu_testbed.proofs.peers import validate_vela
@@ -58,16 +58,11 @@ def _score(source: str, model: Model, device: str, strategy: str, answers: Answe
 def _scores(
     sources: Sources, devices: Sequence[str], optimise: Sequence[str], answers: Answers | None, progress: Progress
 ) -> tuple[tuple[VelaScore, ...], tuple[Failure, ...]]:
-    scores: list[VelaScore] = []
-    failures: list[Failure] = []
-    for (source, model), device, strategy in product(sources, devices, optimise):
+    def score(source: str, model: Model, device: str, strategy: str) -> VelaScore | Failure:
         replay = partial(_score, source, model, device, strategy, answers, progress)
-        outcome = attempt(replay, model.name, device, f"The replay of Vela {strategy}")
-        if isinstance(outcome, Failure):
-            failures.append(outcome)
-        else:
-            scores.append(outcome)
-    return tuple(scores), tuple(failures)
+        return attempt(replay, model.name, device, f"The replay of Vela {strategy}")
+
+    return parted(score(*source, device, strategy) for source, device, strategy in product(sources, devices, optimise))
 
 
 def _placed(progress: Progress, position: str) -> Progress:
@@ -76,18 +71,14 @@ def _placed(progress: Progress, position: str) -> Progress:
 
 
 def _summary(requests: Sequence[Request], run: Run, results: Path | None) -> ComparisonSummary:
-    comparisons: list[Comparison] = []
-    failures: list[Failure] = []
     device = requests[0].device
-    for number, request in enumerate(requests, 1):
+
+    def compared(number: int, request: Request) -> Comparison | Failure:
         name = request.source.name
         there = replace(run, show=_placed(run.show, f"{name}, {device}, {number} of {len(requests)}"))
-        outcome = attempt(partial(compare, request, there, folders=Folders(results=results)), name, device, "The comparison")
-        if isinstance(outcome, Failure):
-            failures.append(outcome)
-        else:
-            comparisons.append(outcome)
-    return ComparisonSummary(device, requests[0].memory.name, tuple(comparisons), tuple(failures))
+        return attempt(partial(compare, request, there, folders=Folders(results=results)), name, device, "The comparison")
+
+    return ComparisonSummary(device, requests[0].memory.name, *parted(compared(*one) for one in enumerate(requests, 1)))
 
 
 _ALONE = Run(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from msgspec import Struct
@@ -50,3 +50,9 @@ def attempt(work: Callable[[], T], network: str, accelerator: str, what: str) ->
         return work()
     except Exception as error:  # noqa: BLE001  # a run takes hours: whatever fails in one network, the others' results are kept
         return Failure(network, accelerator, what, error)
+
+
+def parted(outcomes: Iterable[T | Failure]) -> tuple[tuple[T, ...], tuple[Failure, ...]]:
+    """The results, and the failures."""
+    found = list(outcomes)
+    return tuple(one for one in found if not isinstance(one, Failure)), tuple(one for one in found if isinstance(one, Failure))

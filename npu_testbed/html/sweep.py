@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from npu_model.printable import printable
 from npu_testbed.comparisons.sweeps import Result
 from npu_testbed.comparisons.sweeps.points import macs_of
@@ -14,7 +16,7 @@ from npu_testbed.html.document import html_report
 def sweep_page(results: Sequence[Result], deadline: float | None = None) -> bytes:
     """The page; ``deadline`` in milliseconds is its initial setting."""
     points = [
-        one.answer.plain()
+        asdict(one.answer)
         | {
             "model": printable(one.point.source.name),
             "accelerator": one.point.device,

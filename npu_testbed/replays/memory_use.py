@@ -41,7 +41,9 @@ def has_fast_scratch(network: CompiledNetwork) -> bool:
 
 
 def fast_scratch_bytes(network: CompiledNetwork) -> int:
-    """Size of the fast scratch that the network declares."""
+    """Size of the fast scratch that the network declares; 0 if the network keeps nothing there."""
+    if not has_fast_scratch(network):
+        return 0
     return max((r.size for program in network.programs for r in program.regions if r.role is RegionRole.FAST_SCRATCH), default=0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,7 +20,7 @@ from npu_model.program.region_numbers import FIRST_HOME
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.replays.fast_scratch import in_fast_scratch
-from npu_testbed.replays.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
+from npu_testbed.replays.memory_use import arena_bytes, fast_scratch_bytes
 from npu_testbed.runtimes.own_share import OwnShare, method_share, own_share
 from sim import quick_cycles
 
@@ -73,6 +75,11 @@ def _ports(network: CompiledNetwork, system: MemorySystem) -> tuple[tuple[int, i
     return tuple((region, system.port_of(region)) for region in regions)
 
 
+def _use(runtime: str, network: CompiledNetwork, system: MemorySystem, **more: Any) -> RuntimeUse:
+    """The placement with what a network takes in any runtime, and ``more``."""
+    return RuntimeUse(runtime, arena_bytes(network), fast=fast_scratch_bytes(network), ports=_ports(network, system), **more)
+
+
 def in_driver_ports(system: MemorySystem) -> MemorySystem:
     """The memory system with tensors outside the arena at AXI0, where the driver's default REGIONCFG and TFLite Micro put them."""
     ports = tuple(DRIVER_PORTS[i] if i >= FIRST_HOME else port for i, port in enumerate(system.region_ports))
@@ -92,14 +99,12 @@ def tflm(network: CompiledNetwork, system: MemorySystem, cycles: int | None, tim
         return RuntimeUse(TFLM, refused=f"region {inner[0]} holds a tensor between layers, which no .tflite can name: use --format c")
     there = in_driver_ports(system)
     moved = bool(ends) and there.region_ports != system.region_ports
-    fast = fast_scratch_bytes(network) if has_fast_scratch(network) else 0
-    return RuntimeUse(
+    return _use(
         TFLM,
-        arena_bytes(network),
-        sum(round_up(one.size, ALIGNMENT) for one in ends),
-        own_share(network),
-        fast=fast,
-        ports=_ports(network, there if ends else system),
+        network,
+        there if ends else system,
+        placed=sum(round_up(one.size, ALIGNMENT) for one in ends),
+        own=own_share(network),
         cycles=quick_cycles(network, there, timing) if moved and cycles is not None else cycles,
     )
 
@@ -115,17 +120,12 @@ def executorch(network: CompiledNetwork, system: MemorySystem, cycles: int | Non
         return RuntimeUse(EXECUTORCH, refused="its delegate keeps no states")
     ends = dict.fromkeys((*network.inputs, *network.outputs))
     placed = sum(round_up(one.size, ALIGNMENT) for one in ends) if method is None else method.planned
-    fast = fast_scratch_bytes(network) if has_fast_scratch(network) else 0
-    return RuntimeUse(
-        EXECUTORCH, arena_bytes(network), placed, method_share(network), fast=fast, ports=_ports(network, system), cycles=cycles
-    )
+    return _use(EXECUTORCH, network, system, placed=placed, own=method_share(network), cycles=cycles)
 
 
 def bare(network: CompiledNetwork, system: MemorySystem, cycles: int | None) -> RuntimeUse:
     """The placement by your own firmware, which binds every region itself."""
-    outside = tuple(home_sizes(network).items())
-    fast = fast_scratch_bytes(network) if has_fast_scratch(network) else 0
-    return RuntimeUse(BARE, arena_bytes(network), outside=outside, fast=fast, ports=_ports(network, system), cycles=cycles)
+    return _use(BARE, network, system, outside=tuple(home_sizes(network).items()), cycles=cycles)
 
 
 def placements(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.replays.vela_runs import VelaPoint
 from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import Frontier, FrontierPoint
-from npu_testbed.views.svg import PlotAxis, axes, document, element, path_of, text, title
+from npu_testbed.views.svg import PlotAxis, axes, document, element, path_of, text, title, with_air
 
 WIDTH, HEIGHT = 960, 600
 LEFT, RIGHT, TOP, BOTTOM = 90, 930, 92, 530
@@ -24,13 +23,6 @@ AGAIN = "#009e73"
 
 KINDS = ("all in the arena, nothing recomputed", "recomputed MACs", "tensors outside the arena", "both")
 """Marks of our points by their price: green with recomputed MACs, hollow with tensors outside the arena."""
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    """A logarithmic range with some air on both sides."""
-    low, high = min(values), max(values)
-    air = max(sqrt(high / low), 1.2) ** 0.16
-    return low / air, high * air
 
 
 def kind_of(point: FrontierPoint) -> int:
@@ -124,8 +116,8 @@ def _kinds(frontier: Frontier) -> list[int]:
 
 
 def _plot(frontier: Frontier, vela: Sequence[VelaPoint]) -> str:
-    bytes_range = _range([p.memory for p in frontier.points] + [p.memory for p in vela] + [max(1, frontier.bounds.this_search)])
-    cycles_range = _range([p.cycles for p in frontier.points] + [p.cycles for p in vela])
+    bytes_range = with_air([p.memory for p in frontier.points] + [p.memory for p in vela] + [max(1, frontier.bounds.this_search)])
+    cycles_range = with_air([p.cycles for p in frontier.points] + [p.cycles for p in vela])
     top = TOP + ROW * (bool(vela) + bool(_kinds(frontier)))
     unit, name = (1e6, "million") if cycles_range[1] >= 2e6 else (1e3, "thousand")
     x = PlotAxis(*bytes_range, LEFT, RIGHT, unit=KIB, logarithmic=True)

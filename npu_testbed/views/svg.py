@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil, floor, log, log10
+from math import ceil, floor, log, log10, sqrt
 from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
@@ -78,6 +78,13 @@ def log_ticks(low: float, high: float, most: int = 8) -> tuple[float, ...]:
         if len(values) <= most:
             return values if len(values) > 3 else linear_ticks(low, high, most)
     return linear_ticks(low, high, most)
+
+
+def with_air(values: Sequence[float]) -> tuple[float, float]:
+    """The range of values above 0, with some air on both sides of a logarithmic axis."""
+    low, high = min(values), max(values)
+    air = max(sqrt(high / low), 1.2) ** 0.16
+    return low / air, high * air
 
 
 class PlotAxis(Struct, frozen=True):

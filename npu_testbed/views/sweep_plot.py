@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
 
 from npu_testbed.comparisons.sweeps.run import Result
 from npu_testbed.comparisons.sweeps.sweep_tables import memory_name
-from npu_testbed.views.svg import PlotAxis, axes, document, element, path_of, text, title
+from npu_testbed.views.svg import PlotAxis, axes, document, element, path_of, text, title, with_air
 
 WIDTH, LEFT, RIGHT, TOP = 1040, 90, 1010, 50
 PLOT, SEVERAL, LINE = 440, 280, 20
@@ -22,12 +21,6 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc3377", "#e69f00", "#56b4e9", "#6
 """Colours of Okabe and Ito's palette, by accelerator; memory systems differ in their dashes."""
 
 DASHES = ("none", "8 4", "2 3", "10 3 2 3", "5 2", "1 2")
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
-    air = max(sqrt(high / low), 1.2) ** 0.16
-    return low / air, high * air
 
 
 Look = tuple[str, str]
@@ -57,8 +50,8 @@ def _legend(looks: Mapping[tuple[str, str], Look]) -> list[str]:
 
 def _plot(known: Sequence[Result], looks: Mapping[tuple[str, str], Look], top: float, height: float) -> list[str]:
     """The plot of a network's points, ``height`` pixels from ``top`` on."""
-    x = PlotAxis(*_range([one.answer.arena_bytes for one in known]), LEFT, RIGHT, unit=KIB, logarithmic=True)
-    y = PlotAxis(*_range([one.milliseconds for one in known]), top + height, top, logarithmic=True)
+    x = PlotAxis(*with_air([one.answer.arena_bytes for one in known]), LEFT, RIGHT, unit=KIB, logarithmic=True)
+    y = PlotAxis(*with_air([one.milliseconds for one in known]), top + height, top, logarithmic=True)
     body = axes(x, y, "arena [KiB], logarithmic", "milliseconds, logarithmic")
     for (device, memory), (colour, dash) in looks.items():
         own = [one for one in known if (one.point.device, memory_name(one)) == (device, memory)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct, to_builtins
-from msgspec.structs import asdict
 
 from cascader.ethosu.search.request import ModelSource, Request
 from npu_model.accelerator import accelerator
@@ -59,7 +58,3 @@ class Answer(Struct, frozen=True):
     outside_bytes: int = 0
     macs: int = 0
     recomputed_macs: int = 0
-
-    def plain(self) -> dict[str, Any]:
-        """The answer as values that JSON can hold."""
-        return asdict(self)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.homes import home_bytes
@@ -158,6 +158,6 @@ def sweep(
         for point, answer in _worked_out(todo, executor, AHEAD * count if cluster is None else len(todo)):
             found[point] = answer
             if kept is not None:
-                kept.keep(keys[point], {"point": point_json(point), "answer": answer.plain()})
+                kept.keep(keys[point], {"point": point_json(point), "answer": asdict(answer)})
             progress(f"Sweeping: {len(found)} of {len(keys)} points{already}")
     return handed_on([Result(point, found[point]) for point in points])

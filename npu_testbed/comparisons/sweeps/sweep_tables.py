@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import convert
+from msgspec.structs import asdict
 
 from npu_model.printable import printable
 from npu_testbed.comparisons.sweeps.points import macs_of, point_json
@@ -145,7 +146,7 @@ def sweep_text(results: Sequence[Result], deadline: float | None) -> str:
 def sweep_json(results: Sequence[Result]) -> SweepDocument:
     """Every point with its answer."""
     times = [None if one.answer.refused else one.milliseconds for one in results]
-    points = [point_json(one.point) | one.answer.plain() | {"milliseconds": time} for one, time in zip(results, times, strict=True)]
+    points = [point_json(one.point) | asdict(one.answer) | {"milliseconds": time} for one, time in zip(results, times, strict=True)]
     return SweepDocument(convert(points, tuple[SweepPointEntry, ...]))
 
 
@@ -156,23 +157,14 @@ def sweep_csv(results: Sequence[Result]) -> bytes:
     """A line for each point; the columns of settings have the settings' names."""
     keys = list(dict.fromkeys(key for result in results for key, _ in result.point.names.settings))
     head = ["model", "accelerator", "memory_system", "clock_hz", *keys, "budget_bytes"]
-    rows: list[list[object]] = [
-        [*head, "homes", "recompute", *_FIGURES, "schedule_sha256", "refused"],
-    ]
-    for one in results:
-        point, answer, settings = one.point, one.answer, dict(one.point.names.settings)
-        named = [point.source.name, point.device, point.memory.name, point.memory.clock_hz]
-        bytes_ = [answer.arena_bytes, answer.outside_bytes]
-        figures = [
-            *bytes_,
-            answer.macs,
-            answer.recomputed_macs,
-            answer.cycles,
-            f"{one.milliseconds:.6f}",
-            answer.axi0_bytes,
-            answer.axi1_bytes,
-        ]
-        row = [*named, *(settings.get(key, "") for key in keys), "" if point.budget is None else point.budget]
-        row += [" ".join(point.homes), "" if point.recompute is None else float(point.recompute)]
-        rows.append([*row, *([""] * len(figures) if answer.refused else figures), answer.schedule_sha256, answer.refused])
+    rows: list[list[object]] = [[*head, "homes", "recompute", *_FIGURES, "schedule_sha256", "refused"]]
+    for one in sweep_json(results).points:
+        figures = [f"{found:.6f}" if isinstance(found, float) else found for found in (getattr(one, name) for name in _FIGURES)]
+        row = [one.model, one.accelerator, one.memory_system.name, one.memory_system.clock_hz]
+        row += [*(one.settings.get(key, "") for key in keys), _cell(one.budget_bytes), " ".join(one.homes), _cell(one.recompute)]
+        rows.append([*row, *([""] * len(figures) if one.refused else figures), one.schedule_sha256, one.refused])
     return csv_file(rows)
+
+
+def _cell(value: float | None) -> object:
+    return "" if value is None else value

@@ -16,8 +16,6 @@ from npu_model.toml_text import parse_toml
 from npu_testbed.devices.chips import device_pack
 from validation.reading import read_configuration
 
-_OPTIONS = ("timing_adapter", "config", "system_config", "memory_mode")
-
 
 class Chip(Struct, frozen=True):
     """A chip: the values of ``--accelerator-config`` and of the memory options, None where it names none.
@@ -36,11 +34,6 @@ class Chip(Struct, frozen=True):
     sram_bytes: int
     source: str
     unknown: str
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The options of the chip, by their names in Python."""
-        return {"accelerator_config": self.accelerator} | {name: getattr(self, name) for name in _OPTIONS}
 
 
 class _File(Struct, forbid_unknown_fields=True):
