@@ -6,6 +6,7 @@
 (8192, True)
 """
 
+# ruff: noqa: F405  # names in __all__ that are imported from npu_testbed.verbs
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -14,30 +15,7 @@ from npu_model.front import front
 from npu_model.version import VERSION
 
 if TYPE_CHECKING:
-    from npu_testbed.verbs import (
-        Error,
-        Figures,
-        calibrate_check,
-        calibrate_fit,
-        check,
-        compare,
-        compile,  # noqa: A004  # the name of the command
-        device_run,
-        diff,
-        export,
-        frontier,
-        inspect,
-        schedule,
-        simulate_schedule,
-        simulate_vela,
-        sweep,
-        validate_all,
-        validate_fvp,
-        validate_litert,
-        validate_portfolio,
-        validate_vela,
-        verify,
-    )
+    from npu_testbed.verbs import *  # noqa: F403  # each verb with its type
 
 __all__ = [
     "VERSION",
