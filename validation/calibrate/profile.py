@@ -78,7 +78,7 @@ class ErrorFigures(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Kept(Struct, frozen=True, kw_only=True):
-    """What a calibration and its file hold alike."""
+    """Fields of a calibration and of its file."""
 
     name: str
     date: str
