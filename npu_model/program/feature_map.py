@@ -143,6 +143,21 @@ class FeatureMap(Struct, frozen=True):
         shape = shape or self.shape
         return replace(self, shape=shape, tiles=Tiles.single(shape, base))
 
+    def moved(self, by: int, region: int | None = None) -> FeatureMap:
+        """The map ``by`` bytes further on, in its region or another one; bases of unused tiles stay."""
+        tiles = self.tiles
+        first, second, third, fourth = tiles.bases
+        right, below = self.shape.width > tiles.width0, self.shape.height > tiles.height0
+        bases = (
+            first + by,
+            second + by if right else second,
+            third + by if below else third,
+            fourth + by if right and self.shape.height > tiles.height1 else fourth,
+        )
+        there = self.region if region is None else region
+        placed = Tiles(tiles.height0, tiles.height1, tiles.width0, bases)
+        return FeatureMap(there, self.shape, self.dtype, self.layout, placed, self.strides, self.zero_point, self.storage)
+
     @property
     def base(self) -> int:
         """Address of the first tile."""

@@ -6,35 +6,20 @@ outputs in their arena in an outer memory, as region 1. They pass a small fast m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from msgspec.structs import replace
 
-from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.job.schedule import Schedule
 from npu_model.command_stream import encode_operations
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.export.regions import home_sizes
-from npu_model.program import (
-    Binding,
-    ByteRange,
-    DmaOperation,
-    FeatureMap,
-    KernelOperation,
-    Operation,
-    Program,
-    Region,
-    RegionRole,
-)
+from npu_model.program import Binding, Program, Region, RegionRole
 from npu_model.program.alignment import ALIGNMENT
+from npu_model.program.moves import Moves, moved, moved_place
 from npu_model.program.region_numbers import ARENA, FIRST_HOME
 from npu_model.shapes import round_up
 
 FAST_SCRATCH = 2
-
-_Moves = Mapping[int, tuple[int, int]]
-"""For each region, the region that its bytes move to, and the offset there."""
 
 
 def in_fast_scratch(network: CompiledNetwork, alignment: int = ALIGNMENT) -> CompiledNetwork:
@@ -100,8 +85,8 @@ def _check(network: CompiledNetwork) -> None:
         )
 
 
-def _program(program: Program, moves: _Moves, outer: int, fast: int) -> Program:
-    operations = tuple(_operation(one, moves) for one in program.operations)
+def _program(program: Program, moves: Moves, outer: int, fast: int) -> Program:
+    operations = tuple(moved(one, moves) for one in program.operations)
     constants = tuple(region for region in program.regions if region.role is RegionRole.CONSTANTS)
     return replace(
         program,
@@ -113,34 +98,6 @@ def _program(program: Program, moves: _Moves, outer: int, fast: int) -> Program:
     )
 
 
-def _binding(binding: Binding, moves: _Moves) -> Binding:
-    region, shift = moves.get(binding.region, (binding.region, 0))
-    return replace(binding, region=region, address=binding.address + shift)
-
-
-def _span(span: ByteRange, moves: _Moves) -> ByteRange:
-    region, shift = moves.get(span.region, (span.region, 0))
-    return ByteRange(region, span.start + shift, span.end + shift)
-
-
-def _map(feature_map: FeatureMap, moves: _Moves) -> FeatureMap:
-    region, shift = moves.get(feature_map.region, (feature_map.region, 0))
-    return replace(rebase(feature_map, shift), region=region)
-
-
-def _operation(operation: Operation, moves: _Moves) -> Operation:
-    if isinstance(operation, DmaOperation):
-        source = _span(operation.source, moves)
-        if operation.to_shram:
-            return replace(operation, source=source)
-        region, shift = moves.get(operation.destination_region, (operation.destination_region, 0))
-        return replace(operation, source=source, destination=operation.destination + shift, destination_region=region)
-    if not isinstance(operation, KernelOperation):
-        return operation
-    return operation.having(
-        ifm=_map(operation.ifm, moves),
-        ofm=_map(operation.ofm, moves),
-        ifm2=None if operation.ifm2 is None else _map(operation.ifm2, moves),
-        weights=tuple(_span(span, moves) for span in operation.weights),
-        scales=tuple(_span(span, moves) for span in operation.scales),
-    )
+def _binding(binding: Binding, moves: Moves) -> Binding:
+    region, address = moved_place(binding.region, binding.address, moves)
+    return replace(binding, region=region, address=address)

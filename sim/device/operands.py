@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
-from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Operation, Program, Region, RegionRole, Tiles
+from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Operation, Program, Region, RegionRole
 from sim.device.bus import Bus, BusError
 from sim.device.commands import Commands
 from sim.functional import FilterCache, RegionBytes, Store
@@ -61,12 +61,6 @@ def windows(op: Operation) -> tuple[OperandWindow, ...]:
     maps = [_span(fm.byte_ranges(), IFM) for fm in (op.ifm, op.ifm2) if fm is not None]
     streams = [_span((part,), channel) for parts, channel in ((op.weights, WEIGHTS), (op.scales, SCALES)) for part in parts]
     return (*maps, *streams, _span(op.ofm.byte_ranges(), OFM))
-
-
-def _moved(fm: FeatureMap, region: int, by: int) -> FeatureMap:
-    tiles = fm.tiles
-    first, second, third, fourth = (base + by for base in tiles.bases)
-    return replace(fm, region=region, tiles=Tiles(tiles.height0, tiles.height1, tiles.width0, (first, second, third, fourth)))
 
 
 class Operands:
@@ -137,20 +131,21 @@ class Operands:
         contents: list[bytes | None] = []
 
         def place(ranges: Sequence[ByteRange], channel: int, *, read: bool = True) -> tuple[int, int]:
+            """How far an operand moves, and into which region."""
             window = _span(ranges, channel)
             windows.append(window)
             contents.append(self.fetch(window) if read else None)
-            return len(windows) - 1, -window.start
+            return -window.start, len(windows) - 1
 
         def streams(ranges: tuple[ByteRange, ...], channel: int) -> tuple[ByteRange, ...]:
-            return tuple(ByteRange(place((part,), channel)[0], 0, part.length) for part in ranges)
+            return tuple(ByteRange(place((part,), channel)[1], 0, part.length) for part in ranges)
 
         def input_map(fm: FeatureMap | None) -> FeatureMap | None:
-            return None if fm is None else _moved(fm, *place(fm.byte_ranges(), IFM))
+            return None if fm is None else fm.moved(*place(fm.byte_ranges(), IFM))
 
         inputs = {name: input_map(fm) for name, fm in (("ifm", op.ifm), ("ifm2", op.ifm2))}
         weights, scales = streams(op.weights, WEIGHTS), streams(op.scales, SCALES)
-        ofm = _moved(op.ofm, *place(op.ofm.byte_ranges(), OFM, read=False))
+        ofm = op.ofm.moved(*place(op.ofm.byte_ranges(), OFM, read=False))
         here = replace(op, weights=weights, scales=scales, ofm=ofm, **inputs)
         regions = tuple(Region(i, RegionRole.UNUSED, window.length, contents[i] or b"") for i, window in enumerate(windows))
         program = Program(self._device.name, (here,), (0,), regions)
@@ -161,7 +156,7 @@ class Operands:
 
     def _require_no_hazard(self, op: KernelOperation, user: str) -> None:
         """Check for hazards by physical addresses, because regions may overlap."""
-        maps = {name: fm and _moved(fm, 0, self.bases[fm.region]) for name, fm in (("ifm", op.ifm), ("ifm2", op.ifm2), ("ofm", op.ofm))}
+        maps = {name: fm and fm.moved(self.bases[fm.region], 0) for name, fm in (("ifm", op.ifm), ("ifm2", op.ifm2), ("ofm", op.ofm))}
         require_no_hazard(replace(op, **maps), user)
 
     def _write_back(self, window: OperandWindow, store: Store) -> None:

@@ -12,19 +12,8 @@ from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
-from npu_model.program import (
-    ByteRange,
-    Control,
-    ControlKind,
-    DmaOperation,
-    FeatureMap,
-    KernelOperation,
-    Operation,
-    Program,
-    Region,
-    RegionRole,
-    Tiles,
-)
+from npu_model.program import Control, ControlKind, DmaOperation, KernelOperation, Operation, Program, Region, RegionRole
+from npu_model.program.moves import moved
 from npu_model.timing import TimingParameters
 from sim.device.commands import REGIONS, Commands
 from sim.device.counts import Counts
@@ -96,47 +85,11 @@ class Run(Struct, frozen=True):
         )
 
 
-def _accesses(op: Operation) -> tuple[ByteRange, ...]:
-    if isinstance(op, KernelOperation):
-        maps = (op.ifm, op.ifm2, op.ofm)
-        return (*(part for fm in maps if fm is not None for part in fm.byte_ranges()), *op.weights, *op.scales)
-    if isinstance(op, DmaOperation):
-        target = () if op.to_shram else (ByteRange(op.destination_region, op.destination, op.destination + op.length),)
-        return (op.source, *target)
-    return ()
-
-
-def _lower(op: Operation, by: dict[int, int]) -> Operation:
-    """The operation with the addresses of each region lowered."""
-
-    def part(where: ByteRange) -> ByteRange:
-        return ByteRange(where.region, where.start - by[where.region], where.end - by[where.region])
-
-    def feature_map(fm: FeatureMap) -> FeatureMap:
-        first, second, third, fourth = (max(0, base - by[fm.region]) for base in fm.tiles.bases)
-        tiles = Tiles(fm.tiles.height0, fm.tiles.height1, fm.tiles.width0, (first, second, third, fourth))
-        return replace(fm, tiles=tiles)
-
-    if isinstance(op, KernelOperation):
-        return replace(
-            op,
-            ifm=feature_map(op.ifm),
-            ifm2=None if op.ifm2 is None else feature_map(op.ifm2),
-            ofm=feature_map(op.ofm),
-            weights=tuple(map(part, op.weights)),
-            scales=tuple(map(part, op.scales)),
-        )
-    if isinstance(op, DmaOperation):
-        target = op.destination if op.to_shram else op.destination - by[op.destination_region]
-        return replace(op, source=part(op.source), destination=target)
-    return op
-
-
 def timing_program(
     operations: tuple[Operation, ...], words: tuple[int, ...], accelerator_name: str, read: Callable[[int, int, int], bytes | None]
 ) -> Program:
     """The Program to replay. ``read`` gives bytes of a region (from, length), or None, for weights that no operation writes."""
-    accesses = [part for op in operations for part in _accesses(op)]
+    accesses = [part for op in operations if isinstance(op, (KernelOperation, DmaOperation)) for part in (*op.reads(), *op.writes())]
     low = {region: min((part.start for part in accesses if part.region == region), default=0) // _PAGE * _PAGE for region in range(REGIONS)}
     high = {region: max((part.end for part in accesses if part.region == region), default=0) for region in range(REGIONS)}
     written = {op.ofm.region for op in operations if isinstance(op, KernelOperation)}
@@ -149,8 +102,9 @@ def timing_program(
         wanted = region in streams - written and size <= _MOST_CONTENT
         content = (read(region, low[region], size) if wanted else None) or b""
         regions.append(Region(region, RegionRole.CONSTANTS if content else RegionRole.UNUSED, size, content))
-    moved = tuple(_lower(op, low) for op in operations) if any(low.values()) else operations
-    return Program(accelerator_name, moved, words, tuple(regions))
+    lowered = {region: (region, -by) for region, by in low.items()}
+    there = tuple(moved(op, lowered) for op in operations) if any(low.values()) else operations
+    return Program(accelerator_name, there, words, tuple(regions))
 
 
 class DevicePlanner:

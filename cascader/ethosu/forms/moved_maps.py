@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from cascader.ethosu.job.feature_maps import rebase
 from npu_model.program import BRICK, FeatureMap, Layout, Strides
 
 _Bytes = NDArray[np.int64]
@@ -65,7 +64,7 @@ class Move(Struct, frozen=True, dict=True):
         first = min(span.start for span in spans)
         start = self._start(first, max(span.end for span in spans))
         if start is not None:
-            return rebase(feature_map, start - first)
+            return feature_map.moved(start - first)
         if not feature_map.is_single_tile:
             return None
         goal = self._goal[_bytes(feature_map)]

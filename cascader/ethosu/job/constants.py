@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, LutLoad, Network
 from npu_model.program import ByteRange, FeatureMap, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
@@ -59,7 +58,7 @@ class Packing(Struct, frozen=True):
     def _map(self, feature_map: FeatureMap) -> FeatureMap:
         if feature_map.region != CONSTANTS:
             return feature_map
-        return rebase(feature_map, self.shift(feature_map.byte_ranges()[0].start))
+        return feature_map.moved(self.shift(feature_map.byte_ranges()[0].start))
 
     def operation(self, operation: KernelOperation) -> KernelOperation:
         """The operation reading its constants from their new addresses."""

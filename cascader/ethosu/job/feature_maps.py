@@ -1,4 +1,4 @@
-"""Feature maps in memory: moved, reduced to some of their channels, and as contiguous bytes."""
+"""Feature maps in memory: in other tiles, reduced to some of their channels, and as contiguous bytes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,6 @@ from msgspec.structs import replace
 
 from npu_model.program import BRICK, FeatureMap, Layout, Strides, Tiles
 from npu_model.shapes import Shape3D
-
-
-def rebase(feature_map: FeatureMap, delta: int) -> FeatureMap:
-    """``feature_map`` moved by ``delta`` bytes; bases of unused tiles stay."""
-    tiles = feature_map.tiles
-    height, width = feature_map.shape.height, feature_map.shape.width
-    first, second, third, fourth = tiles.bases
-    right, below = width > tiles.width0, height > tiles.height0
-    bases = (
-        first + delta,
-        second + delta if right else second,
-        third + delta if below else third,
-        fourth + delta if right and height > tiles.height1 else fourth,
-    )
-    return placed(feature_map, feature_map.shape, Tiles(tiles.height0, tiles.height1, tiles.width0, bases))
 
 
 def placed(feature_map: FeatureMap, shape: Shape3D, tiles: Tiles) -> FeatureMap:
@@ -32,7 +17,7 @@ def placed(feature_map: FeatureMap, shape: Shape3D, tiles: Tiles) -> FeatureMap:
 def channels(feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
     """Channels ``first`` to ``last`` (exclusive) of a map at their addresses; in bricks the first channel is the first of a brick."""
     by = first // BRICK * feature_map.strides.c if feature_map.layout is Layout.NHCWB16 else first * feature_map.dtype.bytes
-    return replace(rebase(feature_map, by), shape=replace(feature_map.shape, depth=last - first))
+    return replace(feature_map.moved(by), shape=replace(feature_map.shape, depth=last - first))
 
 
 def dense_map(like: FeatureMap, shape: Shape3D, start: int = 0) -> FeatureMap:

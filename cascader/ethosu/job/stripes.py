@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-from cascader.ethosu.job.feature_maps import placed, rebase
+from cascader.ethosu.job.feature_maps import placed
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart
 from npu_model.accelerator import Accelerator
@@ -57,7 +57,7 @@ def _rows_of(feature_map: FeatureMap, first: int, last: int, place: BufferPlace,
     A tile box wraps by its second tile. A map of several tiles stays whole.
     """
     if not feature_map.is_single_tile:
-        return rebase(feature_map, place.address)
+        return feature_map.moved(place.address)
     count, (slot, before_wrap) = last - first, _slot(feature_map, first, last, place, axis)
     second = place.address + (slot + before_wrap * axis.step(feature_map)) % place.size if count > before_wrap else 0
     shape = axis.cut(feature_map.shape, count)
@@ -153,7 +153,7 @@ def whole(part: EthosuPart, places: Mapping[str, BufferPlace]) -> KernelOperatio
     def moved(tensor: str | None, feature_map: FeatureMap) -> FeatureMap:
         if tensor is None or feature_map.region == CONSTANTS:
             return feature_map
-        return rebase(feature_map, places[tensor].address)
+        return feature_map.moved(places[tensor].address)
 
     return part.on_maps(moved)
 

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from cascader.draft.draft import JOB, PLACE, ROW_BYTES, Draft, lines
 from cascader.ethosu.cost.blockdep import block_distance
-from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
 from cascader.ethosu.job.stripes import BufferPlace, form, in_block, stripe
 from cascader.ethosu.judge.numbers import Numbers
@@ -239,4 +238,4 @@ def _part(payload: EthosuPart | None, numbers: dict[str, int]) -> tuple[int, ...
 
 
 def _moved(feature_map: FeatureMap, delta: int) -> FeatureMap:
-    return feature_map if feature_map.region == CONSTANTS else rebase(feature_map, delta)
+    return feature_map if feature_map.region == CONSTANTS else feature_map.moved(delta)

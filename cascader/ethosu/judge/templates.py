@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from cascader.ethosu.cost.blockdep import block_count
-from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.job.staging import with_staged_weights
 from cascader.ethosu.job.transfers import transfers
 from cascader.ethosu.network.network import CONSTANTS
@@ -63,7 +62,7 @@ def _movers(operation: KernelOperation) -> dict[int, int]:
     found = {Cmd0.BLOCKDEP.value: BLOCKDEP}
     for number, one in _maps(operation):
         if one.region != CONSTANTS:
-            moved = rebase(one, ALIGNMENT).tiles.bases
+            moved = one.moved(ALIGNMENT).tiles.bases
             pairs = zip(_BASES[number], one.tiles.bases, moved, strict=True)
             found |= {register: number for register, base, other in pairs if base != other}
     return found

@@ -14,7 +14,6 @@ from math import prod
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.network.network import ARENA
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
@@ -188,7 +187,7 @@ def _redirected(feature_map: FeatureMap, copies: Sequence[_Copy]) -> FeatureMap:
     for copy in reversed(copies):
         ranges = feature_map.byte_ranges() if feature_map.region == ARENA else ()
         if any(r.overlaps(copy.destination) for r in ranges):
-            feature_map = rebase(feature_map, copy.source.start - copy.destination.start)
+            feature_map = feature_map.moved(copy.source.start - copy.destination.start)
     return feature_map
 
 

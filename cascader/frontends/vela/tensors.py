@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.network.network import CONSTANTS, Port
 from npu_model.errors import InputError
 from npu_model.program import Binding, FeatureMap
@@ -114,7 +113,7 @@ class TensorTable(Struct, frozen=True):
         if feature_map.region == CONSTANTS:
             return feature_map
         base = base_address(feature_map)
-        return rebase(feature_map, self.arena.place(base)[1] - base)
+        return feature_map.moved(self.arena.place(base)[1] - base)
 
     def port(self, binding: Binding) -> Port:
         """The binding as a location in its tensor."""

@@ -7,7 +7,6 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.job.stripes import BufferPlace, stripe
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.verify.emitted import require_own_constants
@@ -43,6 +42,6 @@ def test_every_stripe_reads_the_constants_of_its_own_rows() -> None:
 def test_a_stripe_that_reads_the_constants_of_another_row_is_refused_with_both_places() -> None:
     name, payload = border()
     right = cut(1, 2)
-    wrong = replace(right, ifm=rebase(right.ifm, -payload.operation.ifm.strides.y))
+    wrong = replace(right, ifm=right.ifm.moved(-payload.operation.ifm.strides.y))
     with pytest.raises(InputError, match=r"reads constants \d+ to \d+ for rows \(1, 2\), but they are at"):
         require_own_constants(name, payload, (1, 2), wrong)
