@@ -224,7 +224,7 @@ def test_where_both_cores_fail_the_comparison_is_our_frontier_with_one_line_for_
         f"Vela Size, Vela Performance, {core} core: It crashed." for core in ("C++", "Python")
     ]
     document = comparison_json(found)
-    assert (document.vela_size, document.vela_performance, document.answers, document.sweep) == (None, None, (), ())
+    assert (document.size, document.performance, document.answers, document.sweep) == (None, None, (), ())
     assert verdicts(found).passed
 
 
