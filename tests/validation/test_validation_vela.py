@@ -6,7 +6,8 @@ from reference_data import shared_data
 
 from npu_model.errors import InputError
 from npu_testbed.devices.configs import load_memory_system
-from validation.vela.replays import SramVerdict, VelaScore, passed, render, score_vela, sram_verdict, to_json
+from npu_testbed.outcomes.validation import ValidateVelaOutcome
+from validation.vela.replays import SramVerdict, VelaScore, passed, render, score_vela, sram_verdict
 
 SCORE = VelaScore("n", "ethos-u55-128", "Size", 1024, 1024, 1024, 900, SramVerdict.EQUAL, 1000, 1100, 0)
 
@@ -58,10 +59,10 @@ def test_an_unexplained_difference_fails_and_is_shown() -> None:
     (table,) = render([SCORE, odd])
     assert table.rows[1][6] == "UNEXPLAINED"
     assert "1 of 2 peaks equal Vela's figure, 1 differ without an explanation." in table.text()
-    data = to_json([SCORE, odd])
-    assert data["passed"] is False
-    assert data["networks"][1]["verdict"] == "UNEXPLAINED"
-    assert data["networks"][0]["estimate_error"] == pytest.approx(0.1)
+    document = ValidateVelaOutcome((SCORE, odd)).document()
+    assert document.passed is False
+    assert document.networks[1].verdict == "UNEXPLAINED"
+    assert document.networks[0].estimate_error == pytest.approx(0.1)
 
 
 def test_a_file_that_is_no_network_is_one_sentence() -> None:
