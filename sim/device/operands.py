@@ -131,7 +131,7 @@ class Operands:
         contents: list[bytes | None] = []
 
         def place(ranges: Sequence[ByteRange], channel: int, *, read: bool = True) -> tuple[int, int]:
-            """How far an operand moves, and into which region."""
+            """Distance and region of an operand that moves into a memory of its own."""
             window = _span(ranges, channel)
             windows.append(window)
             contents.append(self.fetch(window) if read else None)
