@@ -87,8 +87,9 @@ class RegisterWriter:
 
         The parameter of the first word lies above the 32 bits of the second.
         """
-        shorts = {int(register): value for register, value in self._shorts.items() if value != but}
-        return shorts | {PAYLOAD_BIT | register: high << 32 | low for register, (high, low) in self._longs.items() if high != but}
+        found: dict[int, int] = {register: value for register, value in self._shorts.items() if value != but}
+        found |= {PAYLOAD_BIT | register: high << 32 | low for register, (high, low) in self._longs.items() if high != but}
+        return found
 
     def check(self, what: str, value: int, low: int, high: int) -> None:
         """InputError unless ``low <= value <= high``."""

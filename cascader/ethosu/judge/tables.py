@@ -17,7 +17,7 @@ from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
 from cascader.ethosu.job.stripes import BufferPlace, form, in_block, stripe
 from cascader.ethosu.judge.numbers import Numbers
 from cascader.ethosu.judge.replay import FlatReplay
-from cascader.ethosu.judge.templates import Offsets, place, template
+from cascader.ethosu.judge.templates import SHRAM, Offsets, place, template
 from cascader.ethosu.network.network import CONSTANTS, LUT_SLOT, EthosuPart, Network, ethosu_part
 from npu_model.accelerator import Accelerator
 from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1
@@ -191,7 +191,8 @@ class Tables:
             operation = in_block(stripe(part, *rows, places), name, block, self.accelerator)
             shram = self._shrams.setdefault(operation.shram, len(self._shrams))
             at = len(self._templates)
-            self._templates.extend(template(operation, offsets, shram, is_transfer=part.transfer))
+            self._templates += template(operation, offsets, is_transfer=part.transfer)
+            self._templates[at + SHRAM] = shram
             self._known[same], self._operations[at] = (at, offsets), (operation, offsets)
         return (self._known[same][0], *offsets)
 

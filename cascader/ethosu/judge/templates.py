@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from cascader.ethosu.cost.blockdep import block_count
 from cascader.ethosu.job.staging import with_staged_weights
@@ -27,6 +28,12 @@ _UNKNOWN = -1
 
 _HEAD = 27
 """Integers of a template before its lists: ``Template`` of cascader/ethosu/native/issue.c."""
+
+SHRAM = 1
+"""Position of the number of the SHRAM partition, which is 0 until tables give it theirs."""
+
+_MOST = 4096
+"""Number of templates that are kept, some 10 megabytes."""
 
 _BASES = tuple(tuple(PAYLOAD_BIT | base.value for base in MAP_REGISTERS[name].bases) for name in ("IFM", "OFM", "IFM2"))
 _STREAM_BASES = tuple(PAYLOAD_BIT | Cmd1[f"{name}{core}_BASE"].value for name in ("WEIGHT", "SCALE") for core in ("", "1"))
@@ -78,30 +85,39 @@ def _registers(settings: Mapping[int, int], movers: Mapping[int, int], optional:
     return found
 
 
-def _map_ranges(operation: KernelOperation, offsets: Offsets, numbers: Iterable[int]) -> Iterator[int]:
-    """First byte, end (exclusive), region and mover of each tile of some maps."""
+def _staged_registers(at_home: list[int], copied: KernelOperation, where: str) -> list[int]:
+    """The registers of a kernel with its weights copied, from its registers with its weights at home."""
+    writer, found, places = RegisterWriter(), at_home.copy(), at_home[::4]
+    writer.where = where
+    set_weights(writer, copied)
+    for number, value in writer.settings(but=_UNKNOWN).items():
+        at = 4 * places.index(place(number))
+        found[at + 1] = value
+        if number in _STREAM_BASES:
+            found[at + 2] = STAGED
+    return found
+
+
+def _map_ranges(operation: KernelOperation, offsets: Offsets) -> tuple[list[int], list[int], list[int]]:
+    """First byte, end (exclusive), region and mover of each tile of the maps that are read, and of the map that is written.
+
+    Then the bytes from the first to the last of IFM, OFM and IFM2, and its region; region -1 for a constant, or if there is none.
+    """
+    ranges: tuple[list[int], list[int]] = [], []
+    spans = [0, 0, -1] * 3
     for number, one in _maps(operation):
-        if number in numbers:
-            offset, mover = (0, STAYS) if one.region == CONSTANTS else (offsets[number], number)
-            for span in one.byte_ranges():
-                yield from (span.start - offset, span.end - offset, span.region, mover)
+        offset, mover = (0, STAYS) if one.region == CONSTANTS else (offsets[number], number)
+        flat, found = ranges[number == OFM], one.byte_ranges()
+        for span in found:
+            flat += (span.start - offset, span.end - offset, span.region, mover)
+        if mover < STAYS:
+            spans[3 * number : 3 * number + 3] = found[0].start - offset, max([span.end for span in found]) - offset, one.region
+    return *ranges, spans
 
 
 def _streams(spans: Iterable[ByteRange], mover: int) -> Iterator[int]:
     for span in spans:
         yield from (span.start, span.end, span.region, mover)
-
-
-def _spans(operation: KernelOperation, offsets: Offsets) -> Iterator[int]:
-    """The bytes from the first to the last of each map, and its region; region -1 for a constant, or if there is none."""
-    known = dict(_maps(operation))
-    for number in (IFM, OFM, IFM2):
-        one = known.get(number)
-        if one is None or one.region == CONSTANTS:
-            yield from (0, 0, -1)
-        else:
-            ranges = one.byte_ranges()
-            yield from (ranges[0].start - offsets[number], max(span.end for span in ranges) - offsets[number], one.region)
 
 
 def _pieces(operation: KernelOperation, offsets: Offsets) -> Iterator[int]:
@@ -110,24 +126,23 @@ def _pieces(operation: KernelOperation, offsets: Offsets) -> Iterator[int]:
         yield from (one.source.region, one.source.start - offsets[IFM], one.destination_region, one.destination - offsets[OFM], one.length)
 
 
-def template(operation: KernelOperation, offsets: Offsets, shram: int, *, is_transfer: bool) -> array[int]:
-    """A kernel whose tensors begin at address 0, its weights at home, as integers; ``shram`` is the number of its SHRAM partition.
+@lru_cache(_MOST)
+def template(operation: KernelOperation, offsets: Offsets, *, is_transfer: bool) -> array[int]:
+    """A kernel whose tensors begin at address 0, its weights at home, as integers.
 
-    Lists follow the head, which says where they begin and how many items each has.
+    Lists follow the head, which says where they begin and how many items each has. Forms of a network share many kernels.
     """
     copied = with_staged_weights(operation, 0)
     has_copy = copied.weights != operation.weights or copied.scales != operation.scales
     writer, movers = _written(operation), _movers(operation)
     optional = {one.value | (PAYLOAD_BIT if isinstance(one, Cmd1) else 0) for one in over_earlier_values(operation)}
-    at_home, moved = _registers(writer.settings(but=_UNKNOWN), movers, optional, offsets), list[int]()
-    if has_copy:
-        set_weights(writer, copied)
-        movers |= dict.fromkeys(_STREAM_BASES, STAGED)
-        moved += _registers(writer.settings(but=_UNKNOWN), movers, optional, offsets)
+    at_home = _registers(writer.settings(but=_UNKNOWN), movers, optional, offsets)
+    moved = _staged_registers(at_home, copied, writer.where) if has_copy else []
     table = operation.activation.lut if operation.activation.kind is ActivationKind.LUT else -1
+    read, written, spans = _map_ranges(operation, offsets)
     lists = (
-        (4, _map_ranges(operation, offsets, (IFM, IFM2))),
-        (4, _map_ranges(operation, offsets, (OFM,))),
+        (4, read),
+        (4, written),
         (4, _streams((*operation.weights, *operation.scales), STAYS)),
         (4, _streams((*copied.weights, *copied.scales), STAGED)),
         (4, at_home),
@@ -140,6 +155,6 @@ def template(operation: KernelOperation, offsets: Offsets, shram: int, *, is_tra
         flat.extend(items)
         places.append((begin, (len(flat) - begin) // width))
     reads, writes, home, staged, own, others, pieces = places
-    head = (block_count(operation), shram, operation.ofm.region, table, *_spans(operation, offsets), *reads, *writes, *home, *staged)
+    head = (block_count(operation), 0, operation.ofm.region, table, *spans, *reads, *writes, *home, *staged)
     flat[:_HEAD] = array("q", (*head, own[0], others[0], own[1], others[1], *pieces))
     return flat
