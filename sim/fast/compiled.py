@@ -116,6 +116,8 @@ class CompiledCache:
         self._memories = array("q", chain.from_iterable(_memory(memory, accelerator, timing) for memory in system.ports))
         self._ports = array("q", system.region_ports)
         self._works: dict[object, bytes] = {}
+        # Programs that are replayed one after the other mostly have the same operations.
+        self._work_of = lru_cache(1 << 12)(self.work)
         self._bytes = 0
         access = accelerator.access
         numbers = (
@@ -208,7 +210,7 @@ class CompiledCache:
         timed = timed or own_jobs(program, self._accelerator, self._timing)
         if timed is None:
             kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
-            works = {index: self.work(op, known.get(index, ())) for index, op in kernels}
+            works = {index: self._work_of(op, known.get(index, ())) for index, op in kernels}
             timed = TimedProgram(program, {}, {})
         else:
             program, works = timed.program, {index: flat_jobs(jobs) for index, jobs in timed.jobs.items()}

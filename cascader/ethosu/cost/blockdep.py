@@ -73,7 +73,10 @@ def _intersect(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> bool:
 
 
 def _overlap(operand: FeatureMap | None, ofm: FeatureMap) -> bool:
-    return operand is not None and any(a.overlaps(b) for a in operand.byte_ranges() for b in ofm.byte_ranges())
+    if operand is None or operand.region != ofm.region:
+        return False
+    written = ofm.byte_ranges()
+    return any(one.overlaps(other) for one in operand.byte_ranges() for other in written)
 
 
 def _same_grid(operand: FeatureMap, ofm: FeatureMap) -> bool:

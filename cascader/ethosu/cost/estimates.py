@@ -21,6 +21,7 @@ from npu_model.cost.flat_operation import LARGEST_WORD, flat_decoding, flat_oper
 from npu_model.cost.shram import BlockQuery, flat_query
 from npu_model.native import native
 from npu_model.program import ByteRange, KernelOperation
+from npu_model.shapes import Shape3D
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.shares import decoding_cycles
 
@@ -79,6 +80,8 @@ class Estimates:
         """Estimates of stripes by the number of their layer, their first row and their height."""
         self.pairs: dict[Hashable, int] = {}
         """Cycles that two consecutive stripes share, by all facts that decide them."""
+        self.near: dict[Hashable, tuple[Shape3D, ...]] = {}
+        """Blocks with the best estimates, by all facts that decide them."""
 
     def layer(self, operation: KernelOperation, axis: Hashable, decoding: bytes) -> int:
         """The number for all layers that compute the same, wherever their constants are; other estimates have other numbers.
@@ -100,7 +103,7 @@ class Estimates:
             found = KernelEstimates(made, self._terms)
             self._bytes += found.size + len(decoding)
             if self._bytes > _MOST_BYTES:
-                for known in (self._known, self._layers, self.stripes, self.pairs):
+                for known in (self._known, self._layers, self.stripes, self.pairs, self.near):
                     known.clear()
                 self._bytes = found.size + len(decoding)
             self._known[key] = found

@@ -125,6 +125,25 @@ def kernel_load(jobs: Sequence[BlockJob], map_burst: int = 4, burst: int = 8) ->
     return KernelLoad.of([numbers[id(job)] for job in jobs], kinds)
 
 
+def operation_loads(
+    op: KernelOperation,
+    accelerator: Accelerator,
+    work: tuple[DecoderWork, ...],
+    bursts: Iterable[tuple[int, int]],
+    timing: TimingParameters = DEFAULT_TIMING,
+) -> list[KernelLoad]:
+    """The load of an operation for each pair of bursts, as :func:`kernel_load` takes them.
+
+    ``work`` is the decoder's work for the weight stream of each core, none if unknown.
+    """
+    if _WORK is None or _LOAD is None:
+        jobs = like_jobs(op, accelerator, timing, work)
+        return [kernel_load(jobs, *one) for one in bursts]
+    row = flat_operation(op, accelerator, timing, is_known=bool(work))
+    blocks = memoryview(_WORK.block_work(row, flat_decoding(work))).cast("q")
+    return [KernelLoad(memoryview(_LOAD.kernel_load(blocks, *one)).cast("q")) for one in bursts]
+
+
 def operation_load(
     op: KernelOperation,
     accelerator: Accelerator,
@@ -133,9 +152,5 @@ def operation_load(
     burst: int = 8,
     timing: TimingParameters = DEFAULT_TIMING,
 ) -> KernelLoad:
-    """The load of an operation; ``work`` is the decoder's work for the weight stream of each core, none if unknown."""
-    if _WORK is None or _LOAD is None:
-        return kernel_load(like_jobs(op, accelerator, timing, work), map_burst, burst)
-    row = flat_operation(op, accelerator, timing, is_known=bool(work))
-    flat: bytes = _LOAD.kernel_load(memoryview(_WORK.block_work(row, flat_decoding(work))).cast("q"), map_burst, burst)
-    return KernelLoad(memoryview(flat).cast("q"))
+    """The only one of :func:`operation_loads`."""
+    return operation_loads(op, accelerator, work, [(map_burst, burst)], timing)[0]

@@ -25,13 +25,15 @@ class Neighbours:
 
     def __init__(self, network: Network, graph: RowGraph, cost: StripeCost, accelerator: Accelerator) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
+        self._are_kernels = [payload is not None and not payload.transfer for payload in self._payloads]
         self._graph = graph
         self._cost = cost
         self._accelerator = accelerator
         self._places = {t.name: BufferPlace(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
         self._pairs: dict[tuple[object, ...], tuple[StripeJob, StripeJob]] = {}
-        self._starts, self._distance = cache(self._from_the_middle), cache(self._apart)
+        self._starts, self._distance, self._coupled = cache(self._from_the_middle), cache(self._apart), cache(self._coupling)
+        self._facts, self._same = cache(self._stripe_facts), cache(self._same_tensors)
 
     def _typical(self, job: StripeJob) -> StripeJob:
         """A stripe of the same height in the middle of the part."""
@@ -95,24 +97,23 @@ class Neighbours:
             self._pairs[key] = alone if distance is None else self._typical_pair(before, after, distance)
         return self._pairs[key]
 
-    def _alike(self, before: StripeJob, after: StripeJob) -> Hashable:
-        """All facts that decide the shared cycles of two kernels, in any network.
+    def _stripe_facts(self, job: StripeJob) -> Hashable:
+        """The rows of a kernel's stripe, and the stripe that represents its own cycles, in any network."""
+        return self._cost.layer(job.part), job.start, job.end, self._typical(job).start, self._graph.parts[job.part].atomic
 
-        They are both kernels, their rows, the stripes that represent their own cycles, and which of their tensors are the same.
-        """
-        payloads = [self._payloads[job.part] for job in (before, after)]
+    def _same_tensors(self, before: int, after: int) -> tuple[int, ...]:
+        """Which tensors of two kernels are the same: for each tensor, the first position of its name."""
+        payloads = self._payloads[before], self._payloads[after]
         names = [name for one in payloads if one is not None for name in (one.ifm, one.ifm2, one.ofm)]
-        stripes = (
-            (self._cost.layer(job.part), job.start, job.end, self._typical(job).start, self._graph.parts[job.part].atomic)
-            for job in (before, after)
-        )
-        return *stripes, *map(names.index, names)
+        return tuple(map(names.index, names))
 
     def _shared(self, before: StripeJob, after: StripeJob, distance: int | None, *, before_staged: bool, staged: bool) -> int:
         before, after = self._pair(before, after, distance)
-        if any(payload is None or payload.transfer for payload in (self._payloads[job.part] for job in (before, after))):
+        if not (self._are_kernels[before.part] and self._are_kernels[after.part]):
             return 0
-        key = self._alike(before, after), distance is not None, before_staged, staged
+        # All facts that decide the shared cycles of two kernels, in any network.
+        same = self._same(before.part, after.part)
+        key = self._facts(before), self._facts(after), same, distance is not None, before_staged, staged
         found = self._cost.pairs.get(key)
         if found is None:
             found = self._cost.pairs[key] = self._together(
@@ -122,7 +123,7 @@ class Neighbours:
 
     def _together(self, before: StripeJob, after: StripeJob, *, reads: bool, before_staged: bool, staged: bool) -> int:
         """Cycles that the kernels of two jobs share in their best blocks; the second one ``reads`` the first one's result."""
-        coupling = self._coupling(before, after, reads=reads)
+        coupling = self._coupled(before, after, reads=reads)
         assert coupling is not None  # noqa: S101  # both are kernels
         together = coupling.together(self._options(before, staged=before_staged), self._options(after, staged=staged))
         times = (self._cost.times(job.part, job.start, job.end) for job in (before, after))

@@ -166,9 +166,13 @@ class StripeCost:
 
     def blocks(self, part: int, operation: KernelOperation, count: int, *, staged: bool) -> tuple[Shape3D, ...]:
         """Blocks in which an ``operation`` of a part may be computed: its own, and the ``count`` blocks with the best estimates."""
-        terms = self._own_terms[part]
-        sources = terms.staged if staged and self._constants[part] else terms.direct
-        return (operation.block, *ranked(operation, terms, self.decoder_work(part), sources).near(count))
+        terms, known, copied = self._own_terms[part], self._estimates[part].near, staged and bool(self._constants[part])
+        key = self.layer(part), operation, count, copied
+        found = known.get(key)
+        if found is None:
+            ranking = ranked(operation, terms, self.decoder_work(part), terms.staged if copied else terms.direct)
+            found = known[key] = (operation.block, *ranking.near(count))
+        return found
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """All facts on rows ``start`` to ``end`` that a timeline needs."""

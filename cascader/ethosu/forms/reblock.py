@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.kernel_flow import kernel_flow
-from cascader.ethosu.cost.kernel_load import operation_load
+from cascader.ethosu.cost.kernel_load import operation_loads
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.workbench import BestBlock, Weights, Workbench, fitted, in_best_block, of_depth
 from cascader.ethosu.network.network import Network
@@ -98,7 +98,8 @@ class _Followed(Struct, frozen=True):
         return min((BestBlock(one, self._cycles(one, work)) for one in made if one is not None), key=lambda best: sum(best.cycles))
 
     def _cycles(self, operation: KernelOperation, work: tuple[DecoderWork, ...]) -> tuple[float, ...]:
-        loads = (operation_load(operation, self.accelerator, work, one.maps.burst, one.constants.burst, one.timing) for one in self.sources)
+        bursts = [(one.maps.burst, one.constants.burst) for one in self.sources]
+        loads = operation_loads(operation, self.accelerator, work, bursts, self.sources[0].timing)
         return tuple(kernel_flow(load, one).cycles for load, one in zip(loads, self.sources, strict=True))
 
 

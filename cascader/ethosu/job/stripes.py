@@ -36,7 +36,7 @@ class BufferPlace(NamedTuple):
 
     def rolls(self, feature_map: FeatureMap) -> bool:
         """Whether ``feature_map`` has bytes that wrap at this address."""
-        return any(span.end > self.size for span in feature_map.byte_ranges())
+        return max([span.end for span in feature_map.byte_ranges()], default=0) > self.rows * self.row_bytes
 
 
 _HOME = BufferPlace(0, 1, 1 << 62)

@@ -119,6 +119,7 @@ def _marks(access: Access) -> tuple[int, NDArray[np.bool_]]:
     return start, marks
 
 
+@lru_cache(1 << 12)  # Forms of a network share most accesses.
 def overlap(one: Access, two: Access) -> bool:
     """Whether two accesses of one tensor share a byte; accesses by feature maps are in the form of :func:`byte_numbers`."""
     (first, last), (begin, end) = hull(one), hull(two)

@@ -54,6 +54,8 @@ class _Meetings:
     def __init__(self) -> None:
         self._kinds: dict[tuple[Access, ...], int] = {}
         self._accesses: list[tuple[Access, ...]] = []
+        self.hulls: list[Run] = []
+        """From the first byte that each kind of part uses to the end of its last one."""
         self._known: dict[tuple[int, int], bool] = {}
 
     def kind(self, accesses: tuple[Access, ...]) -> int:
@@ -61,12 +63,9 @@ class _Meetings:
         found = self._kinds.setdefault(accesses, len(self._accesses))
         if found == len(self._accesses):
             self._accesses.append(accesses)
+            runs = [hull(access) for access in accesses]
+            self.hulls.append((min([first for first, _ in runs], default=0), max([end for _, end in runs], default=0)))
         return found
-
-    def hull(self, kind: int) -> Run:
-        """From the first byte that a kind of part uses to the end of its last one."""
-        runs = [hull(access) for access in self._accesses[kind]]
-        return min((first for first, _ in runs), default=0), max((end for _, end in runs), default=0)
 
     def meet(self, one: int, two: int) -> bool:
         """Whether a part of one kind shares a byte with one of the other."""
@@ -100,11 +99,11 @@ class _Uses:
     def __init__(self, graph: CascaderGraph, parts: Iterable[Part], kinds: Iterable[int], meetings: _Meetings) -> None:
         self.meetings = meetings
         self.uses = [(part.name, graph.index(part.name), kind) for part, kind in zip(parts, kinds, strict=True)]
-        self.hulls = Hulls(meetings.hull(kind) for _, _, kind in self.uses)
+        self.hulls = Hulls(meetings.hulls[kind] for _, _, kind in self.uses)
 
     def meeting(self, kind: int) -> Iterator[tuple[str, int]]:
         """The parts that share a byte with a kind of part, by name and position."""
-        for place in self.hulls.near(self.meetings.hull(kind)):
+        for place in self.hulls.near(self.meetings.hulls[kind]):
             name, index, other = self.uses[place]
             if self.meetings.meet(kind, other):
                 yield name, index

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, tensor_reads
 from cascader.ethosu.network.operators import operand_propagator
@@ -43,6 +45,7 @@ def _cut(operation: KernelOperation, axis: Axis) -> Cut | None:
     return Cut(2, window.pad % 2) if window.stride == 1 else None
 
 
+@lru_cache(1 << 12)  # Forms of a network share most kernels.
 def part_views(payload: EthosuPart) -> PartViews:
     """The views of a kernel; batch and channels are never cut by the NPU's stripes, but may be by others."""
     operation = payload.operation
