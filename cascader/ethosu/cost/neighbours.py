@@ -102,7 +102,7 @@ class Neighbours:
         return self._cost.layer(job.part), job.start, job.end, self._typical(job).start, self._graph.parts[job.part].atomic
 
     def _same_tensors(self, before: int, after: int) -> tuple[int, ...]:
-        """Which tensors of two kernels are the same: for each tensor, the first position of its name."""
+        """The first position of each tensor's name among the tensors of two kernels: it says which are the same."""
         payloads = self._payloads[before], self._payloads[after]
         names = [name for one in payloads if one is not None for name in (one.ifm, one.ifm2, one.ofm)]
         return tuple(map(names.index, names))

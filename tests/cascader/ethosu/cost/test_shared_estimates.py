@@ -9,6 +9,7 @@ from form_variants import variants
 from row_graphs import schedule_groups
 from scheduling import DEFAULT, network
 
+from cascader.ethosu.cost import stripe_cost
 from cascader.ethosu.cost.estimates import Estimates, shared_estimates
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
@@ -24,7 +25,7 @@ STAGED = list(product((False, True), repeat=2))
 
 
 def costs(form: Network) -> list[object]:
-    """Times of jobs in stripes of two rows, and what neighbours among them share."""
+    """Times of jobs in stripes of two rows, what neighbours among them share, and the best blocks of each kernel."""
     graph = row_graph(form)
     cost = StripeCost(form, graph, accelerator(DEFAULT), SYSTEM)
     neighbours = Neighbours(form, graph, cost, accelerator(DEFAULT))
@@ -32,7 +33,9 @@ def costs(form: Network) -> list[object]:
     jobs = schedule_groups(DepthFirstScheduler(graph), [Group(at, min(at + 4, count) - 1, 2) for at in range(0, count, 4)])
     pairs = {(one.part, one.end - one.start, two.part, two.end - two.start): (one, two) for one, two in pairwise(jobs)}.values()
     shared = [neighbours.shared(*pair, before_staged=before, staged=staged) for pair in pairs for before, staged in STAGED]
-    return [*(cost.times(job.part, job.start, job.end) for job in jobs), *shared]
+    kernels = [(form.graph.index(name), kernel.operation) for name, kernel in form.kernels.items() if not kernel.transfer]
+    blocks = [cost.blocks(*kernel, 4, staged=staged) for kernel in kernels for staged in (False, True)]
+    return [*(cost.times(job.part, job.start, job.end) for job in jobs), *shared, *blocks]
 
 
 @pytest.mark.parametrize("name", ["ds_cnn", "resnet8", "super_resolution"])
@@ -46,7 +49,8 @@ def test_a_form_costs_what_it_costs_where_no_other_form_was_asked_before(name: s
     assert [costs(form) for form in forms] == alone
     # Of a form that is known nothing is asked again.
     monkeypatch.setattr(Estimates, "of", None)
-    monkeypatch.setattr(Neighbours, "_coupling", None)
+    monkeypatch.setattr(Neighbours, "_together", None)
+    monkeypatch.setattr(stripe_cost, "ranked", None)
     assert costs(forms[0]) == alone[0]
 
 
