@@ -46,16 +46,28 @@ def job_times(draw: st.DrawFn, part: int, *, contended: bool) -> JobTimes:
     return times._replace(staged_contended=max(staged, beside + 1) + draw(st.integers(0, 20)), staged_home=beside) if beside else times
 
 
+@st.composite
+def with_front(draw: st.DrawFn, times: JobTimes) -> JobTimes:
+    """Some times with commands that are fetched, and a table that is loaded."""
+    commands, first, ahead = draw(st.integers(0, 30)), draw(st.integers(0, 40)), draw(st.integers(1, 30))
+    found = times._replace(commands=commands, commands_contended=commands + draw(st.integers(0, 20)), first_commands=first, ahead=ahead)
+    return found if times.copier else found._replace(table=draw(st.sampled_from([0, 7])), late_table=draw(st.sampled_from([0, 9])))
+
+
 def transfer_times(part: int) -> st.SearchStrategy[JobTimes]:
     return st.integers(1, 30).map(lambda cycles: JobTimes(part, cycles, cycles, 0, 0, cycles, 0, 0, 0, cycles))
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, contended: bool = False, parts: int = 5, most_transfers: int = 0) -> Case:
-    """Up to eight jobs of up to five parts in any order; most parts have constants, and some may be transfers."""
+def cases(draw: st.DrawFn, *, contended: bool = False, front: bool = False, parts: int = 5, most_transfers: int = 0) -> Case:
+    """Up to eight jobs of up to five parts in any order; most parts have constants, and some may be transfers.
+
+    With ``front`` jobs may wait for their commands and tables.
+    """
     order = draw(st.lists(st.integers(0, parts - 1), min_size=1, max_size=JOBS))
     transfers = draw(st.sets(st.integers(0, parts - 1), max_size=most_transfers))
     jobs = tuple(draw(transfer_times(part) if part in transfers else job_times(part, contended=contended)) for part in order)
+    jobs = tuple(draw(with_front(job)) for job in jobs) if front and draw(st.booleans()) else jobs
     constants = []
     for part in sorted(set(order) - transfers):
         steps = [step for step, at in enumerate(order) if at == part]
@@ -81,18 +93,33 @@ class Followed(Struct, frozen=True):
 
 def follow(case: Case, timeline: Timeline) -> Followed:
     """One command after the other: a copy blocks the command processor while another is on its way or its place is in use;
-    a job is handed over when the one before begins, and runs when that has ended and its constants are there."""
+    a job is handed over when the one before begins and its commands are fetched, and runs when that has ended and its constants and its
+    table are there. The tables of all jobs before a copy's first one come before the copy, unless they come late."""
     jobs: list[tuple[int, int]] = []
     copies: dict[int, tuple[int, int]] = {}
-    processor = copier = 0
+    processor = copier = handed = 0
+    fetched = case.jobs[0].ahead // 2
+    first = next((step for step, job in enumerate(case.jobs) if not job.copier), None)
+    waiting = {step: job.table for step, job in enumerate(case.jobs) if job.table}
     for step, job in enumerate(case.jobs):
         for issue in timeline.issues:
             if issue.step == step:
                 in_use_until = jobs[-1][1] if jobs and issue.start == step else 0
-                begin = max(processor, copier, in_use_until)
-                processor, copier = begin, begin + issue.constants.transfer
+                tables = [waiting.pop(at) for at in range(step, issue.constants.first) if at in waiting]
+                begin = max(processor, copier, in_use_until) + sum(tables)
+                processor, copier = begin - sum(tables[-1:]), begin + issue.constants.transfer
                 copies[issue.constants.part] = (begin, copier)
-        known = max(processor, copies.get(job.part, (0, 0))[1])
+        begin = max(fetched, handed - job.ahead)
+        if step == first:
+            fetched = begin + job.first_commands
+        else:
+            during = min(max(0, copier - begin), job.commands_contended)
+            more = (job.commands_contended - job.commands) * during
+            fetched = begin + job.commands + (more // job.commands_contended if more else 0)
+        known = max(processor, fetched, copies.get(job.part, (0, 0))[1], copier if job.copier else 0)
+        if table := waiting.pop(step, 0) + job.late_table:
+            copier = max(copier, handed) + table
+            known = max(known, copier)
         begin = max(known, jobs[-1][1] if jobs else 0, copier if job.copier else 0)
         copier = begin + job.copier if job.copier else copier
         last = case.jobs[step - 1] if step else None
@@ -100,7 +127,7 @@ def follow(case: Case, timeline: Timeline) -> Followed:
         cycles, lead = (job.staged, job.staged_lead) if job.part in copies else (job.direct, job.lead)
         # What the job before leaves time for is read before it ends, but not before the job is known of and its constants are there.
         jobs.append((begin, begin + cycles - min(lead, tail, begin - known)))
-        processor = begin
+        processor, handed = begin, known
     return Followed(tuple(jobs), copies)
 
 

@@ -10,7 +10,7 @@ from cascader.plan.group_costs import JobTimes
 class ToyCosts(Struct, frozen=True):
     """Parts of an even number have constants of some rows of 16 bytes; reading them at home costs four cycles a row each time.
 
-    With ``moves`` parts 1, 5 and so on are transfers.
+    With ``moves`` parts 1, 5 and so on are transfers. With ``fetch`` cycles jobs wait for their commands, and some for a table.
     """
 
     start_up: int = 5
@@ -18,6 +18,7 @@ class ToyCosts(Struct, frozen=True):
     home: int = 4
     shares: bool = False
     moves: bool = False
+    fetch: int = 0
 
     def is_transfer(self, part: int) -> bool:
         return self.moves and part % 4 == 1
@@ -44,8 +45,16 @@ class ToyCosts(Struct, frozen=True):
     def times(self, part: int, start: int, end: int) -> JobTimes:
         staged, direct = self.compute_cycles(part, start, end), self.direct_cycles(part, start, end)
         home = self.home * self.constant_bytes(part) // 4
-        if self.is_transfer(part):
-            return JobTimes(part, staged, staged, 0, 0, staged, 0, 0, 0, copier=staged)
-        return JobTimes(
-            part, staged, direct, lead=min(3, home), tail=2, contended=direct + home, home=home, staged_lead=min(1, staged), staged_tail=1
+        commands = self.fetch * (1 + part % 3)
+        front = dict(
+            zip(
+                ("commands", "commands_contended", "first_commands", "ahead"),
+                (commands, 2 * commands, 3 * commands, self.fetch),
+                strict=True,
+            )
         )
+        if self.is_transfer(part):
+            return JobTimes(part, staged, staged, 0, 0, staged, 0, 0, 0, copier=staged, **front)
+        leads = {"lead": min(3, home), "tail": 2, "staged_lead": min(1, staged), "staged_tail": 1}
+        tables = {"table": self.fetch if part % 3 == 2 else 0, "late_table": self.fetch if part % 4 == 3 else 0}
+        return JobTimes(part, staged, direct, contended=direct + home, home=home, **leads, **front, **tables)

@@ -23,7 +23,7 @@ typedef struct {
 /* The moment of a run, as _Moment in Python. Its copies are the first `issued` of the run; only the last one may still be on its way, and is
    `ready` then. */
 typedef struct {
-    i64 step, copy, arrival, copier, finish, port, issued, ready, is_copy;
+    i64 step, copy, arrival, copier, finish, port, issued, ready, is_copy, fetched, handed, tabled, has_registers;
 } Moment;
 
 typedef struct {
@@ -240,6 +240,20 @@ static int is_due(const Run *run, const i64 *facts)
     return step <= run->now.step;
 }
 
+/* Cycles to load the tables of the jobs before `first`, which come before a copy that is used from then on, and of the last one. */
+static i64 tables_before(const Run *run, i64 first, i64 *last)
+{
+    i64 cycles = 0;
+    *last = 0;
+    if (!times(run, run->now.step)[TIME_AHEAD]) return 0;
+    for (i64 step = most(run->now.step, run->now.tabled); step < first; step++) {
+        i64 table = times(run, step)[TIME_TABLE];
+        cycles += table;
+        if (table) *last = table;
+    }
+    return cycles;
+}
+
 /* Issue the next copy before the next job if it holds nobody up, or must be; whether it is done with. */
 static int issue(Run *run)
 {
@@ -258,7 +272,7 @@ static int issue(Run *run)
     size_t piece = best_piece(run, now->step - 1, highest);
     i64 free_from = run->gaps.at[piece].value;
     i64 place = highest && run->first_start <= now->step - 1 ? last_place(run, piece) : run->gaps.at[piece].start;
-    i64 start = most(first_free, free_from == now->step ? now->finish : 0);
+    i64 table, start = most(first_free, free_from == now->step ? now->finish : 0) + tables_before(run, facts[COPY_FIRST], &table);
     if (must && !is_worth(run, copy, start + facts[COPY_TRANSFER])) {
         drop(run);
         return 1;
@@ -266,7 +280,9 @@ static int issue(Run *run)
     Issue issued = {copy, now->step, free_from, place * run->unit};
     run->issues[now->issued++] = issued;
     note(run, &run->taken, place, place + div_up(facts[COPY_SIZE], run->unit), facts[COPY_LAST] + 1);
-    now->arrival = start;
+    now->tabled = most(now->tabled, facts[COPY_FIRST]);
+    /* The copy waits in the queue while the last table is loaded, and the command processor goes on. */
+    now->arrival = start - table;
     now->copier = start + facts[COPY_TRANSFER];
     now->is_copy = 1;
     run->ready[facts[COPY_PART]] = now->copier;
@@ -289,6 +305,17 @@ static i64 shared(Run *run, i64 step, int before, int now)
     return *cost;
 }
 
+/* Fetch the next job's commands, no further ahead than the device's buffer allows, and more slowly during a copy. */
+static void fetch(Moment *now, const i64 *job)
+{
+    i64 begin = most(now->fetched, now->handed - job[TIME_AHEAD]), slowest = job[TIME_COMMANDS_CONTENDED];
+    i64 copying = least(slowest, most(0, now->copier - begin));
+    i64 more = slowest ? (slowest - job[TIME_COMMANDS]) * copying / slowest : 0;
+    int is_first = !now->has_registers && !job[TIME_COPIER];
+    now->fetched = begin + (is_first ? job[TIME_FIRST_COMMANDS] : job[TIME_COMMANDS] + more);
+    now->has_registers |= is_first;
+}
+
 static void execute(Run *run)
 {
     static const i64 no_job[TIME_FIELDS] = {0};
@@ -297,7 +324,13 @@ static void execute(Run *run)
     const i64 *job = times(run, step), *last = step ? times(run, step - 1) : no_job;
     int before = step && run->ready[run->job_parts[step - 1]] != NOT_READY, staged = ready != NOT_READY;
     i64 tail = last[before ? TIME_STAGED_TAIL : TIME_TAIL], overlap = step ? shared(run, step, before, staged) : 0;
-    i64 known = most(most(now->arrival, staged ? ready : 0), job[TIME_COPIER] ? now->copier : 0);
+    fetch(now, job);
+    i64 known = most(most(most(now->arrival, now->fetched), staged ? ready : 0), job[TIME_COPIER] ? now->copier : 0);
+    i64 table = job[TIME_LATE_TABLE] + (step >= now->tabled ? job[TIME_TABLE] : 0);
+    if (table) {
+        now->copier = most(now->copier, now->handed) + table;
+        known = most(known, now->copier);
+    }
     i64 begin = most(now->finish - overlap, known);
     i64 ahead = least(least(job[staged ? TIME_STAGED_LEAD : TIME_LEAD], tail), begin - known);
     i64 done = begin - ahead + job[staged ? TIME_STAGED : TIME_DIRECT];
@@ -313,6 +346,7 @@ static void execute(Run *run)
     delay(run, step, begin - ahead);
     now->step = step + 1;
     now->arrival = begin;
+    now->handed = known;
 }
 
 /* Go back to a moment. */
@@ -474,6 +508,8 @@ static int run_make(Run *run, const Copying *asked)
     run->deque = malloc((2 * count + 2) * sizeof(i64));
     if (!run->windows || !run->gains || !run->wanted || !run->moments || !run->ready || !run->issues || !run->deque) return -1;
     for (i64 part = 0; part < asked->parts; part++) run->ready[part] = NOT_READY;
+    /* The first fetch is half used on average. */
+    if (run->steps) run->moments[0].fetched = times(run, 0)[TIME_AHEAD] / 2;
     return 0;
 }
 

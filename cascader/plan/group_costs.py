@@ -23,6 +23,10 @@ class JobTimes(NamedTuple):
     while a copy keeps that memory busy; ``home`` is the cycles in which the job itself does so. ``copier`` is the cycles in which it uses
     the copier: 0 except for a transfer. ``staged_contended`` and ``staged_home`` are ``contended`` and ``home`` of a job whose constants
     are copied, but whose feature maps are in the same memory as their originals.
+
+    ``commands`` is the cycles in which the job's commands are fetched, ``commands_contended`` the same during copies, ``first_commands``
+    the same for the first job that is no transfer. The device fetches commands ``ahead`` by that many cycles of such fetches. ``table`` is
+    the cycles to load a table of the job, ``late_table`` the cycles to load a table whose place an earlier job's table has until then.
     """
 
     part: int
@@ -37,6 +41,12 @@ class JobTimes(NamedTuple):
     copier: int = 0
     staged_contended: int = 0
     staged_home: int = 0
+    commands: int = 0
+    commands_contended: int = 0
+    first_commands: int = 0
+    ahead: int = 0
+    table: int = 0
+    late_table: int = 0
 
 
 class CostModel(Protocol):
@@ -100,7 +110,8 @@ class KnownCosts:
             self.hidden[line] = hidden
         # An assignment to an array's row takes several times longer.
         _TIMES.pack_into(self._flat[0], line * _TIMES.size, *times[1:])
-        _COSTS.pack_into(self._flat[1], line * _COSTS.size, times.staged - times.staged_lead - hidden, times.direct - hidden)
+        costs = max(times.staged - times.staged_lead, times.commands) - hidden, max(times.direct, times.commands) - hidden
+        _COSTS.pack_into(self._flat[1], line * _COSTS.size, *costs)
 
     def lines(self, jobs: JobTable) -> Numbers:
         """The line of each job, with all costs of the device stored there."""

@@ -65,7 +65,9 @@ class _Run:
     A copy waits for the previous copy and for the jobs that still use its bytes, and the command processor waits with it. A job waits for
     its constants, and a transfer for the copier. ``step`` and ``copy`` are the next job and the next copy. The command processor reaches
     job k at ``arrival``, when job k - 1 begins. The copier is free from cycle ``copier`` on, the constants' port from ``port``, and the
-    last job ends at ``finish``. ``is_copy`` says whether the copier's last work was a copy.
+    last job ends at ``finish``. ``is_copy`` says whether the copier's last work was a copy. The command processor handed on the last job at
+    ``handed``, and its commands were fetched at ``fetched``. The tables of all jobs before ``tabled`` are loaded, or on their way.
+    ``has_registers`` says that a kernel has set all registers.
     """
 
     def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], room: CopyRoom, shared: Shared, *, ends: int) -> None:
@@ -74,8 +76,10 @@ class _Run:
         self.room = room
         self.shared = shared
         self.ends = ends
-        self.step = self.copy = self.arrival = self.copier = self.finish = self.port = 0
-        self.is_copy = False
+        self.step = self.copy = self.arrival = self.copier = self.finish = self.port = self.handed = self.tabled = 0
+        self.is_copy = self.has_registers = False
+        # The first fetch is half used on average.
+        self.fetched = jobs[0].ahead // 2 if jobs else 0
         self.ready: dict[int, int] = {}
         self.issues: list[Issue] = []
         self.gaps: Gaps | None = None
@@ -127,12 +131,15 @@ class _Run:
         if self.gaps.first_start > (self.step if must else self.step - 1):
             return False
         gap = self.gaps.at(self.step - 1, highest=self.ends > 0 and (self.copy + self.ends) % 2 == 0)
-        start = max(free, self.finish if gap.start == self.step else 0)
+        tables = self._tables_before(constants.first)
+        start = max(free, self.finish if gap.start == self.step else 0) + sum(tables)
         if must and not self._worth(constants, start + constants.transfer):
             return self._drop()
         self.room.put(gap, constants.size, constants.last)
+        self.tabled = max(self.tabled, constants.first)
         self.issues.append(Issue(constants, self.step, gap.start, gap.address))
-        self.arrival, self.copier, self.is_copy = start, start + constants.transfer, True
+        # The copy waits in the queue while the last table is loaded, and the command processor goes on.
+        self.arrival, self.copier, self.is_copy = start - (tables[-1] if tables else 0), start + constants.transfer, True
         self.ready[constants.part] = self.copier
         if self.step:
             self._delay(self.step - 1, start)
@@ -144,6 +151,21 @@ class _Run:
         self.gaps = None
         return True
 
+    def _tables_before(self, first: int) -> list[int]:
+        """Cycles to load each table of the jobs before ``first``, which come before a copy that is used from then on."""
+        if not self.jobs[self.step].ahead:
+            return []
+        return [job.table for job in self.jobs[max(self.step, self.tabled) : first] if job.table]
+
+    def _fetch(self, job: JobTimes) -> None:
+        """Fetch the next job's commands, no further ahead than the device's buffer allows, and more slowly during a copy."""
+        begin, slowest = max(self.fetched, self.handed - job.ahead), job.commands_contended
+        copying = min(slowest, max(0, self.copier - begin))
+        more = (slowest - job.commands) * copying // slowest if slowest else 0
+        is_first = not (self.has_registers or job.copier)
+        self.fetched = begin + (job.first_commands if is_first else job.commands + more)
+        self.has_registers |= is_first
+
     def _execute(self) -> None:
         """Run the next job."""
         step = self.step
@@ -152,7 +174,12 @@ class _Run:
         tail = last.staged_tail if before else last.tail
         overlap = self.shared(step, before, staged) if step else 0
         # Nothing is read ahead before its constants are there and the command processor knows of the job.
-        known = max(self.arrival, self.ready.get(job.part, 0), self.copier if job.copier else 0)
+        self._fetch(job)
+        known = max(self.arrival, self.fetched, self.ready.get(job.part, 0), self.copier if job.copier else 0)
+        table = job.late_table + (job.table if step >= self.tabled else 0)
+        if table:
+            self.copier = max(self.copier, self.handed) + table
+            known = max(known, self.copier)
         begin = max(self.finish - overlap, known)
         ahead = min(job.staged_lead if staged else job.lead, tail, begin - known)
         done = begin - ahead + (job.staged if staged else job.direct)
@@ -165,7 +192,7 @@ class _Run:
             self.port = max(self.port, begin - tail) + job.home
             self.finish = max(self.finish, self.port)
         self._delay(step, begin - ahead)
-        self.step, self.arrival = step + 1, begin
+        self.step, self.arrival, self.handed = step + 1, begin, known
 
     def timeline(self) -> Timeline:
         """Run all jobs."""

@@ -122,7 +122,7 @@ def test_addresses_are_those_of_the_python_form(case: tuple[RowGraph, Groups], a
 
 
 @settings(max_examples=200)
-@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.sampled_from([0, 6]))
 def test_copies_are_those_of_the_python_form(
     case: tuple[RowGraph, Groups],
     share: int,
@@ -131,11 +131,12 @@ def test_copies_are_those_of_the_python_form(
     patient: bool,  # noqa: FBT001  # drawn
     overlap: bool,  # noqa: FBT001  # drawn
     shares: bool,  # noqa: FBT001  # drawn
+    fetch: int,
 ) -> None:
     graph, groups = case
     scheduler = DepthFirstScheduler(graph)
     placement = Placement(scheduler, in_place=True)
-    costs = ToyCosts(shares=shares, moves=True)
+    costs = ToyCosts(shares=shares, moves=True, fetch=fetch)
     placer = Placer(scheduler, placement, costs, Sharing() if overlap else None, prefetch=True, ends=True)
     peak, addresses = placement.greedily(groups)
     table, stores = placement.stored(groups)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import npu_testbed
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.search.request import Run
+from cascader.verbs import chosen
 from npu_model.compiled.network import read_compiled
+from npu_testbed.asked.ask import OnMemory
+from npu_testbed.asked.request import requested
 from npu_testbed.devices.chips import load_chip
+from npu_testbed.models.legalise import load_task
 from sim import quick_cycles, replay_network
 
 SIZES = "ethos-u65-256", "ethos-u65-512"
@@ -32,6 +38,17 @@ def test_an_answer_is_exact_has_no_hazard_and_takes_the_same_cycles_in_both_repl
     assert sum(row.size for row in verified.comparisons) > 0
     assert not any(row.differing for row in verified.comparisons)
     assert not verified.verification.hazards
+
+
+@pytest.mark.parametrize("mode", ["Dedicated_Sram", "Sram_Only"])
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("model", ["zoo:tiny_conv", "zoo:resnet8"])
+def test_the_estimate_of_an_answer_is_within_four_per_cent_of_its_replay(model: str, name: str, mode: str) -> None:
+    budget = 192 << 10 if mode == "Dedicated_Sram" else None
+    memory = OnMemory[Any](system_config="Ethos_U65_High_End", memory_mode=mode)
+    request = requested(model, name, memory, budget=budget, effort="quick")
+    point = chosen(load_task(request), request, Run(1)).point
+    assert point.estimate == pytest.approx(point.cycles, rel=0.04)
 
 
 def test_inputs_and_outputs_in_a_boards_dram_share_no_line_of_the_cpus_cache(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from math import ceil
 from cascader.ethosu.cost.block_option import BlockOption, Options
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.cost.kernel_flow import Pipeline
+from cascader.ethosu.cost.memory_path import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.native import native
 from npu_model.program import KernelOperation
-from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+from npu_model.timing import DEFAULT_TIMING, BlockdepRule
 
 _NATIVE = native("cascader.ethosu")
 """The compiled cycles that two kernels share in all of their blocks; None if they are not built."""
@@ -63,9 +64,13 @@ def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
     return ceil(alone - behind) + two.latency
 
 
-def further_responses(timing: TimingParameters, latency: int) -> int:
-    """Cycles that a kernel waits for a drained one beyond those of the default timing, for which replays confirm the costs of kernels."""
-    return (timing.drain_responses - DEFAULT_TIMING.drain_responses) * latency
+def further_responses(sources: Sources, latency: int) -> int:
+    """Cycles that a kernel waits for a drained one beyond those that its costs allow for.
+
+    They allow for the default timing's on a U55, as its replays confirm, and for none on a device that requests ahead.
+    """
+    known = 0 if sources.access.ifm_ahead else DEFAULT_TIMING.drain_responses
+    return (sources.timing.drain_responses - known) * latency
 
 
 class Coupling:
@@ -85,7 +90,7 @@ class Coupling:
         is idle.
         """
         waits, timing = max(0, two.lead - one.tail), two.sources.timing
-        further = further_responses(timing, two.latency)
+        further = further_responses(two.sources, two.latency)
         if self._is_apart or (timing.shram_drains and one.shram != two.shram):
             return -waits - (further if further and not self._distance(one, two) else 0)
         distance = self._distance(one, two)
@@ -108,7 +113,7 @@ class Coupling:
     def _compiled(self, ones: Options, twos: Options, costs: array[int]) -> array[int]:
         """The cycles of :meth:`together` without costs; with costs, the least and its position from :meth:`least` for each block."""
         timing, limit, pair = twos.sources.timing, 0, _NO_PAIR
-        further = further_responses(timing, twos.latency)
+        further = further_responses(twos.sources, twos.latency)
         may_overlap = not self._is_apart and not (timing.shram_drains and ones.shrams.isdisjoint(twos.shrams))
         if timing.blockdep is BlockdepRule.HONOURED and (may_overlap or further):
             limit, pair = self._blocks.limit, self._blocks.pair

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -13,7 +12,7 @@ from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Sources, Where
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
-from npu_model.program import WORD_BYTES, KernelOperation
+from npu_model.program import KernelOperation
 from npu_model.timing import DEFAULT_TIMING, HIDDEN_LATENCY, TimingParameters
 
 BLOCKS = 2
@@ -30,6 +29,9 @@ CONTENDED_SHARE = 0.5
 
 KERNEL_WORDS = 29
 """Words of the command stream for a kernel: the mean of the measured streams (25 to 37). Registers keep unchanged values."""
+
+TRANSFER_WORDS = 8
+"""Words of the command stream for a transfer, by the same streams (5 to 9)."""
 
 
 class Facts(NamedTuple):
@@ -52,8 +54,8 @@ NOTHING = Facts(0, 0, 0, 0, 0)
 class Terms(Struct, frozen=True):
     """Terms of estimates: the device, and its memories as kernels read them; with ``choose_blocks`` off kernels keep their blocks.
 
-    ``beside_constants`` says that operands live in the memory of the constants, but the arena does not. The command stream is fetched after
-    ``command_latency`` cycles.
+    ``beside_constants`` says that operands live in the memory of the constants, but the arena does not. A fetch of the command stream takes
+    ``fetch_cycles``. Other work ``hides_fetches`` of a near memory after the first ones.
     """
 
     accelerator: Accelerator
@@ -62,7 +64,8 @@ class Terms(Struct, frozen=True):
     overhead: int
     choose_blocks: bool = True
     beside_constants: bool = False
-    command_latency: int = 0
+    fetch_cycles: int = 0
+    hides_fetches: bool = True
 
     @classmethod
     def of(
@@ -86,7 +89,9 @@ class Terms(Struct, frozen=True):
         # Maps that are read from the memory of the constants have to share it with a copy, unless the copy shares it with all maps anyway.
         beside = system.port_of(CONSTANTS) in {system.port_of(one) for one in where.reads if one != ARENA}
         beside = beside and system.port_of(CONSTANTS) != system.port_of(ARENA)
-        return cls(accelerator, *sources, overhead, choose_blocks, beside, system.ports[system.command_port].read_latency)
+        commands = Source.of(system.ports[system.command_port], accelerator.port_bytes_per_cycle)
+        fetch = commands.latency + commands.moving(accelerator.fetch_bytes)
+        return cls(accelerator, *sources, overhead, choose_blocks, beside, fetch, commands.latency <= HIDDEN_LATENCY)
 
     @property
     def timing(self) -> TimingParameters:
@@ -95,12 +100,8 @@ class Terms(Struct, frozen=True):
 
     @property
     def command_cycles(self) -> int:
-        """Cycles in which the command processor takes the words of a kernel.
-
-        It is 0 unless the processor has a pace of its own, or the words are read from afar.
-        """
-        fetched = max(0, self.command_latency - HIDDEN_LATENCY) * KERNEL_WORDS * WORD_BYTES // self.accelerator.fetch_bytes
-        return max(self.timing.command_cycles_per_word * KERNEL_WORDS, fetched)
+        """Cycles in which the command processor takes the words of a kernel; 0 unless it has a pace of its own."""
+        return self.timing.command_cycles_per_word * KERNEL_WORDS
 
     def operand_latency(self, operation: KernelOperation) -> int:
         """Cycles that every block of the operation waits for a constant operand; 0 without one."""
@@ -121,7 +122,11 @@ class Terms(Struct, frozen=True):
 def _contended(direct: Sources, *, maps: bool) -> Sources:
     """Like :attr:`Terms.contended`; with ``maps`` the feature maps are read there, too."""
     constants: Source = direct.constants
-    turn = ceil(constants.rate * direct.timing.grant * constants.burst)
-    slow = replace(constants, latency=constants.latency + turn, reads=0, sustained=constants.rate / CONTENDED_SHARE)
+    turn, grant = direct.turn_cycles, direct.timing.grant
+    # A burst that is a request of its own takes a turn of the port alone, and a copy's turn has as many transactions as the port grants.
+    share = 1 / (1 + grant) if direct.access.weight_bursts else CONTENDED_SHARE
+    slow = replace(constants, latency=constants.latency + turn, reads=0, sustained=constants.rate / share)
     found = replace(direct, constants=slow)
-    return replace(found, maps=replace(direct.maps, sustained=direct.maps.rate / CONTENDED_SHARE)) if maps else found
+    if not maps:
+        return found
+    return replace(found, maps=replace(direct.maps, sustained=direct.maps.rate / CONTENDED_SHARE))

@@ -73,7 +73,7 @@ class KernelEstimate:
         terms, flow = self._terms, Pipeline().run(load, sources, prefetched=prefetched)
         written = 0 if sources.timing.shared_cap and sources.stores is None else load.stored
         read = load.maps - written + (load.constants if sources.shared else 0)
-        least = max(terms.operand_latency(self._operation) * load.places, terms.command_cycles)
+        least = max(terms.operand_latency(self._operation) * load.places + sources.start_cycles, terms.command_cycles)
         return ceil(max(flow.cycles, sources.moving(read, written), least)) + terms.overhead, ceil(flow.tail) + terms.overhead
 
     def facts(self, blocks: list[_InBlock]) -> Facts:

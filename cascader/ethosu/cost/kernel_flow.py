@@ -156,8 +156,11 @@ class _Units:
             self.allowance = max(self.allowance, start) + sustained
             self.decoder = max(self.decoder, self.allowance)
 
-    def work(self, block: _BlockCosts, steps_prefetched: int) -> int:
-        """Work on a block whose first steps have their constants already; returns how many of these steps are left."""
+    def work(self, block: _BlockCosts, steps_prefetched: int, following: int) -> int:
+        """Work on a block whose first steps have their constants already; returns how many of these steps are left.
+
+        So many blocks are ``following``.
+        """
         steps, output_cycles, stored = block
         single, response = self.sources.single, self.sources.slot_response
         if single:
@@ -174,7 +177,11 @@ class _Units:
             self.mac_earlier, self.mac_before = self.mac_before, self.mac
             begin = self.mac = self.slot = max(begin, self.load, self.decoder) + step.mac
         self.output_before, self.output = self.output, max(self.output, self.mac, self.store_before + response) + output_cycles
-        self.store_before, self.store = self.store, max(self.store + response, self.output) + stored
+        store, fetches = max(self.store + response, self.output), any(step.fetch is not None for step in steps)
+        if self.sources.stores_queue and fetches and following * sum(not step.goes_on for step in steps) >= 2:
+            # A load into one of the two slots is requested between two stores. The second store passes the data path behind it.
+            store = max(store, self.store + self.sources.maps.latency)
+        self.store_before, self.store = self.store, store + stored
         self.stores.append(self.store)
         return steps_prefetched
 
@@ -249,7 +256,7 @@ class Pipeline:
         units.handed(units.loaded)
         for number, place in enumerate(places):
             units.begin(released[min(number, distance)], 0 if place else sources.start_cycles)
-            steps_prefetched = units.work(costs[order[place]], steps_prefetched)
+            steps_prefetched = units.work(costs[order[place]], steps_prefetched, len(places) - 1 - number)
         self._state = units.state()
         return units.flow()
 

@@ -120,7 +120,7 @@ class Sources(Struct, frozen=True, dict=True):
     ``timing`` are the parameters of the NPU that reads. A block that is stored keeps its slot of the output buffer, and the write-back, for
     ``slot_response`` cycles beyond its last word. ``stores`` is the memory that results are written to, if that is another one. ``access``
     is the units' paths to memory, by default a U55's, on ``cores`` cores. The input buffer takes a word in ``fill`` cycles (0: as it
-    comes).
+    comes). If ``stores_queue``, stores pass behind the reads that are requested ahead, because they share a data path.
     """
 
     maps: Source
@@ -132,6 +132,7 @@ class Sources(Struct, frozen=True, dict=True):
     access: PortRates = accelerator().access
     cores: int = 1
     fill: int = 0
+    stores_queue: bool = False
 
     def __hash__(self) -> int:
         """All fields but the timing, which is nearly always the same and has many numbers."""
@@ -146,12 +147,22 @@ class Sources(Struct, frozen=True, dict=True):
         timing = self.timing
         units = timing.drain_responses, self.slot_response, self.single, self.start_cycles, timing.weights_ahead
         stores = self.stores is not None, self.target.word, self.target.pace
-        ways = self.access.ifm_ahead, self.access.weight_bursts > 0, self.fill, self.maps.word_bytes
+        ways = self.access.ifm_ahead, self.access.weight_bursts > 0, self.fill, self.maps.word_bytes, self.stores_queue
         return array("d", (*self.maps.flat, *self.weights.flat, self.shared, timing.shared_cap, *units, *stores, *ways))
 
     def by_channels(self, device: Accelerator) -> Sources:
         """The sources of a kernel whose output channels need only their own input channels, so that each core takes its part."""
         return replace(self, fill=device.ifm_cycles_per_word(own_channels=True))
+
+    @property
+    def turn_cycles(self) -> int:
+        """Cycles of a whole turn of another channel at the constants' port."""
+        return ceil(self.constants.rate * self.timing.grant * self.constants.burst)
+
+    @property
+    def held_cycles(self) -> int:
+        """Cycles by which a copy holds up another channel's read at the constants' port: the words issued ahead, and half a turn."""
+        return self.timing.lookahead + self.turn_cycles // 2
 
     @property
     def start_cycles(self) -> int:
@@ -211,4 +222,5 @@ class Sources(Struct, frozen=True, dict=True):
         slot_response = 0 if timing.posted_writes else system.ports[write].write_latency
         stores = None if set(reads) == {write} else Source.of(system.ports[write], word)
         home, ways = Source.of(system.ports[constants], word), (device.access, device.cores, device.ifm_cycles_per_word())
-        return cls(maps, home, constants in reads, timing, slot_response, stores, *ways)
+        queue = device.access.ifm_ahead and stores is None and system.ports[write].shared
+        return cls(maps, home, constants in reads, timing, slot_response, stores, *ways, stores_queue=queue)

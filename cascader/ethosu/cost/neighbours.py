@@ -128,7 +128,7 @@ class Neighbours:
         together = coupling.together(self._options(before, staged=before_staged), self._options(after, staged=staged))
         times = (self._cost.times(job.part, job.start, job.end) for job in (before, after))
         # The worst case is one after the other, except for a drained kernel's further responses.
-        least = min(0, -further_responses(self._cost.timing, self._cost.latency))
+        least = min(0, -further_responses(self._cost.sources, self._cost.latency))
         return max(least, self._one_by_one(*times, before_staged=before_staged, staged=staged) - together)
 
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:

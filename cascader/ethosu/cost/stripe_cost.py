@@ -14,8 +14,9 @@ from math import ceil
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import CONTENDED_SHARE, NOTHING, Facts, Terms
 from cascader.ethosu.cost.estimates import Estimate, KernelEstimates, decoding_bytes, shared_estimates
+from cascader.ethosu.cost.front_cycles import FrontCycles
 from cascader.ethosu.cost.kernel_estimate import ranked
-from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Where
+from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Sources, Where
 from cascader.ethosu.cost.transfers_beside import TransfersBeside
 from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.job.staging import staged_bytes, staged_content, weight_ranges
@@ -77,6 +78,7 @@ class StripeCost:
             return Terms.of(accelerator, system, timing, choose_blocks=choose_blocks, where=where, own_channels=own_channels)
 
         self._terms = terms()
+        self._front = FrontCycles(network, self._terms)
         self._bursts = [Source.of(system.ports[port], accelerator.port_bytes_per_cycle) for port in system.region_ports]
         home = system.port_of(CONSTANTS)
         self._beside = frozenset(
@@ -144,6 +146,8 @@ class StripeCost:
             cycles = max(terms.staged.maps.moving(size), terms.staged.target.moving(size)) + terms.overhead
         else:
             cycles = max(self._bursts[region].moving(size) for region in (*where.reads, where.writes)) + terms.overhead
+            # A write passes behind the reads that are under way.
+            cycles += max(0, *(self._bursts[region].latency - HIDDEN_LATENCY for region in (*where.reads, where.writes)))
         return Facts(cycles, 0, 0, cycles, 0)
 
     def _maps_beside(self, part: int, height: int) -> int:
@@ -180,21 +184,34 @@ class StripeCost:
 
     def _times(self, part: int, height: int) -> JobTimes:
         staged, direct = (self._facts(part, height, staged=staged) for staged in (True, False))
-        home = direct.home_cycles if self.constant_bytes(part) else 0
         beside = self._maps_beside(part, height)
+        home = direct.home_cycles if self.constant_bytes(part) else 0
+        shared, held, least = ceil(beside / CONTENDED_SHARE), 0, 0
+        if beside and self._accelerator.access.ifm_ahead:
+            # A device that requests ahead keeps the memory busy with its maps, too, and a copy holds up their first read.
+            home, held = home + beside, self._terms.direct.held_cycles
+            least = ceil(home / CONTENDED_SHARE)
+        # The stripes of a part share one load of its table, which does not count.
+        front, is_whole = self._front.of(part), height == self._graph.parts[part].rows
         return JobTimes(
             part=part,
             staged=staged.cycles,
             direct=direct.cycles,
             lead=direct.lead,
             tail=direct.tail,
-            contended=direct.contended_cycles,
+            contended=max(direct.contended_cycles, direct.cycles + held, least),
             home=home,
             staged_lead=staged.lead,
             staged_tail=staged.tail,
             copier=direct.cycles if part in self.transfers else 0,
-            staged_contended=max(staged.cycles, ceil(beside / CONTENDED_SHARE)),
+            staged_contended=max(staged.cycles + held, shared),
             staged_home=beside,
+            commands=front.commands,
+            commands_contended=front.commands_contended,
+            first_commands=front.first_commands,
+            ahead=front.ahead,
+            table=front.table if is_whole else 0,
+            late_table=front.late_table if is_whole else 0,
         )
 
     def hidden(self, part: int, start: int, end: int) -> int:
@@ -205,6 +222,11 @@ class StripeCost:
     def timing(self) -> TimingParameters:
         """The timing parameters of these costs."""
         return self._terms.timing
+
+    @property
+    def sources(self) -> Sources:
+        """The memories of kernels whose feature maps are in the arena."""
+        return self._terms.direct
 
     @property
     def latency(self) -> int:

@@ -136,7 +136,7 @@ static BlockCosts block_costs(const i64 *block, const Sources *sources, StepCost
     return costs;
 }
 
-static void run_block(Units *u, const BlockCosts *block, const Sources *sources, int *prefetched)
+static void run_block(Units *u, const BlockCosts *block, const Sources *sources, int *prefetched, i64 following)
 {
     const Source *maps = &sources->maps, *home = &sources->home;
     int shared = sources->shared != 0, single = sources->single != 0;
@@ -145,6 +145,7 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
         u->store_before = u->store;
     }
     double begin = u->mac > u->output_before ? u->mac : u->output_before;
+    i64 slots = 0, fetches = 0;
     for (i64 s = 0; s < block->count; s++) {
         const StepCosts *step = &block->steps[s];
         if (single) u->mac_before = u->mac;
@@ -152,12 +153,14 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
             if (!step->goes_on) {
                 u->asked = larger(u->asked, single ? u->mac : u->slot_before);
                 u->slot_before = u->slot;
+                slots++;
             }
             if (step->fetch >= 0) {
                 double start = u->asked + maps->latency;
                 u->port = larger(u->port, start) + step->fetch;
                 u->filled = larger(u->filled, start) + step->fill;
                 u->load = larger(u->load, larger(u->port, u->filled));
+                fetches++;
             }
         } else if (step->fetch >= 0) {
             double start = (u->load > u->mac_before ? u->load : u->mac_before) + maps->latency;
@@ -195,7 +198,9 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
     double output = larger(larger(u->output, u->mac), u->store_before + sources->slot_response) + block->output;
     u->output_before = u->output;
     u->output = output;
-    double store = larger(u->store + sources->slot_response, output) + block->stored;
+    double store = larger(u->store + sources->slot_response, output);
+    if (sources->stores_queue != 0 && fetches && following * slots >= 2) store = larger(store, u->store + maps->latency);
+    store += block->stored;
     u->store_before = u->store;
     u->store = store;
     int stores = (int)u->stores;
@@ -250,7 +255,7 @@ int flow_of_load(const i64 *load, const Sources *sources, Units *u, Run run, Flo
         *next = larger(*next, released[least(p - run.first, run.distance)]);
         if (sources->weights_ahead == 0) *handed = larger(*handed, *next);
         if (!p) *next += sources->kernel_start;
-        run_block(u, &costs[kind], sources, &prefetched);
+        run_block(u, &costs[kind], sources, &prefetched, run.last - 1 - p);
     }
     free(costs);
     free(all);

@@ -90,7 +90,8 @@ static i64 paced(const Kernel *k, const InBlock *b, const Sources *sources, doub
     const i64 *load = load_at(k, b);
     int together = sources->shared_cap != 0 && sources->apart == 0;
     i64 written = together ? 0 : b->stored, read = load[LOAD_MAPS] - written + (sources->shared != 0 ? load[LOAD_CONSTANTS] : 0);
-    i64 least_cycles = most(k->numbers->operand_latency * load[LOAD_PLACES], k->numbers->command_cycles);
+    i64 operands = k->numbers->operand_latency * load[LOAD_PLACES] + (i64)sources->kernel_start;
+    i64 least_cycles = most(operands, k->numbers->command_cycles);
     return ceiling(larger(larger(cycles, moving_cycles(sources, read, written)), (double)least_cycles)) + k->numbers->overhead;
 }
 

@@ -12,7 +12,7 @@ typedef struct {
 typedef struct {
     Source maps, home;
     double shared, shared_cap, drain_responses, slot_response, single, kernel_start, weights_ahead, apart, store_word, store_pace;
-    double ifm_ahead, bursts_ahead, fill, word_bytes;
+    double ifm_ahead, bursts_ahead, fill, word_bytes, stores_queue;
 } Sources;
 
 enum { SOURCES_SIZE = sizeof(Sources) / sizeof(double) };

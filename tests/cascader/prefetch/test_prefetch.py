@@ -19,7 +19,7 @@ pytestmark = pytest.mark.law
 
 
 @settings(max_examples=120)
-@given(cases(most_transfers=2))
+@given(cases(most_transfers=2, front=True))
 def test_the_cycles_are_those_of_the_commands_followed_one_by_one(case: Case) -> None:
     timeline = prefetch(case.jobs, case.constants, case.room)
     assert timeline.cycles == follow(case, timeline).jobs[-1][1]
@@ -265,7 +265,7 @@ def test_copies_beside_a_job_follow_one_another_each_slowed_by_its_reads(job: Jo
 
 
 @settings(max_examples=200)
-@given(cases(most_transfers=2, contended=True), st.data())
+@given(cases(most_transfers=2, contended=True, front=True), st.data())
 def test_a_timeline_does_not_depend_on_those_that_were_asked_for_before(case: Case, data: st.DataObject) -> None:
     prefetcher = Prefetcher(case.jobs, case.room, lambda step, before, now: step + 2 * before + now)
     for wanted in data.draw(st.lists(st.lists(st.sampled_from(case.constants), unique=True), max_size=5)) if case.constants else ():
