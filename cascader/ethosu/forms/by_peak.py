@@ -123,7 +123,7 @@ class PeakChoice:
 
     def _next_cut(self, block: Block, size: int) -> int | None:
         """The next cut of a block that may hold fewer bytes than ``size``."""
-        ends = [self.base.graph.tensor(name) for name in (block.kernels[0].ifm, block.kernels[2].ofm)]
+        ends = [self.base.graph.tensor(name) for name in block.ends]
         homes = {home.what for home in self._terms.homes}
         beside = max(0 if end.name in homes else end.size for end in ends)
         begin = self._cuts.get(block.expansion.name, -1) + 1

@@ -3,6 +3,7 @@
 An expansion (1x1), a depthwise convolution and a projection (1x1) run in stripes of the projection's rows. For each stripe the first two
 compute one slice of channels after the other, and each slice is exact. The projection then reads the whole rows that the depthwise one
 wrote. The expanded rows at the border of a stripe are recomputed for the next stripe, with the same factors, so the bytes are the same.
+If a sum with a skip follows, it adds the rows of each stripe at once. Then the projection's result never exists as a whole.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, part_of
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
 from npu_model.accelerator import Accelerator
-from npu_model.program import FeatureMap, Kernel, KernelOperation, OperationKind, Padding, Upscale
+from npu_model.program import ElementwiseKind, FeatureMap, Kernel, KernelOperation, OperationKind, Padding, Upscale
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.streams import has_streams
+
+_ADDED = 3
+"""Feature maps of a sum: two operands and the result."""
 
 
 class Stripes(Struct, frozen=True, order=True):
@@ -32,16 +36,20 @@ class Stripes(Struct, frozen=True, order=True):
 
 
 class Block(Struct, frozen=True):
-    """The parts of an inverted bottleneck in order: the expansion, the depthwise convolution, and the projection."""
+    """The parts of an inverted bottleneck in order: the expansion, the depthwise convolution, and the projection.
+
+    The ``sum`` is the next part, if it adds a skip to the projection's result, and no other part reads that result.
+    """
 
     expansion: Part
     depthwise: Part
     projection: Part
+    sum: Part | None = None
 
     @property
-    def parts(self) -> tuple[Part, Part, Part]:
+    def parts(self) -> tuple[Part, ...]:
         """The parts in their order."""
-        return self.expansion, self.depthwise, self.projection
+        return self.expansion, self.depthwise, self.projection, *(() if self.sum is None else (self.sum,))
 
     @property
     def names(self) -> frozenset[str]:
@@ -49,11 +57,14 @@ class Block(Struct, frozen=True):
         return frozenset(part.name for part in self.parts)
 
     @property
-    def kernels(self) -> tuple[EthosuPart, EthosuPart, EthosuPart]:
+    def kernels(self) -> tuple[EthosuPart, ...]:
         """Their kernels."""
-        found = [part.payload for part in self.parts if isinstance(part.payload, EthosuPart)]
-        expansion, depthwise, projection = found
-        return expansion, depthwise, projection
+        return tuple(part.payload for part in self.parts if isinstance(part.payload, EthosuPart))
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The tensors that the block reads and makes."""
+        return self.kernels[0].ifm, self.kernels[-1].ofm
 
     @property
     def rows(self) -> int:
@@ -63,7 +74,7 @@ class Block(Struct, frozen=True):
     def count(self, cut: Stripes) -> int:
         """Parts of the block in stripes."""
         stripes = -(-self.rows // cut.rows)
-        return stripes * (1 + 2 * -(-self.kernels[0].operation.ofm.shape.depth // cut.depth))
+        return stripes * (len(self.parts) - 2 + 2 * -(-self.kernels[0].operation.ofm.shape.depth // cut.depth))
 
     def stripes(self, cut: Stripes) -> Iterator[tuple[int, int]]:
         """The first and the last row (exclusive) of each stripe."""
@@ -96,6 +107,25 @@ def _is_pointwise(operation: KernelOperation) -> bool:
     return operation.kind is OperationKind.CONV_2D and operation.kernel == Kernel() and operation.padding == Padding()
 
 
+def _is_inner(network: Network, name: str) -> bool:
+    """Whether one part alone makes a tensor, one part alone reads it, and no user of the network does."""
+    graph, tensor = network.graph, network.graph.tensor(name)
+    alone = len(graph.producers(name)) == len(graph.consumers(name)) == 1
+    return alone and tensor.kind is TensorKind.INTERMEDIATE and name not in network.bound
+
+
+def _sum(network: Network, index: int, made: str) -> Part | None:
+    """The part at ``index`` if it adds a skip to the tensor ``made``, and no other part uses that tensor."""
+    part = next(iter(network.graph.parts[index : index + 1]), None)
+    kernel = part.payload if part is not None else None
+    if not isinstance(kernel, EthosuPart) or made not in (kernel.ifm, kernel.ifm2) or kernel.ifm == kernel.ifm2:
+        return None
+    operation, maps = kernel.operation, [one for _, one in kernel.maps]
+    adds = operation.elementwise is ElementwiseKind.ADD and kernel.axis is Axis.ROWS and not kernel.transfer and kernel.lut is None
+    whole = len(maps) == len(kernel.maps) == _ADDED and all(one.shape == operation.ofm.shape and one.region == ARENA for one in maps)
+    return part if adds and whole and all(one.is_single_tile for one in maps) and _is_inner(network, made) else None
+
+
 def blocks(network: Network) -> Iterator[Block]:
     """The inverted bottlenecks of a network, whose inner tensors no other part uses."""
     graph = network.graph
@@ -108,13 +138,11 @@ def blocks(network: Network) -> Iterator[Block]:
         window = depthwise.operation.kind is OperationKind.DEPTHWISE and _is_pointwise(expansion.operation)
         if not window or not _is_pointwise(projection.operation):
             continue
-        inside = [graph.tensor(kernel.ofm) for kernel in (expansion, depthwise)]
-        alone = all(len(graph.producers(one.name)) == len(graph.consumers(one.name)) == 1 for one in inside)
+        alone = all(_is_inner(network, kernel.ofm) for kernel in (expansion, depthwise))
         chained = depthwise.ifm == expansion.ofm and projection.ifm == depthwise.ofm
-        kept = any(one.kind is not TensorKind.INTERMEDIATE or one.name in network.bound for one in inside)
         whole = all(a.operation.ofm.shape == b.operation.ifm.shape for a, b in ((expansion, depthwise), (depthwise, projection)))
-        if alone and chained and whole and not kept:
-            yield Block(*parts)
+        if alone and chained and whole:
+            yield Block(*parts, sum=_sum(network, first + 3, projection.ofm))
 
 
 class _Cutter:
@@ -133,7 +161,7 @@ class _Cutter:
 
     def cut(self, block: Block, cut: Stripes) -> list[Part] | None:
         """The parts of a block in stripes; None if one of their kernels fits no block."""
-        (expansion, depthwise, projection), found = block.kernels, list[Part]()
+        (expansion, depthwise, *_), found = block.kernels, list[Part]()
         depth = expansion.operation.ofm.shape.depth
         spans = [(first, min(depth, first + cut.depth)) for first in range(0, depth, cut.depth)]
         made = [
@@ -164,15 +192,37 @@ class _Cutter:
                     if fitting is None:
                         return None
                     found.append(part_of(part, replace(kernel, operation=fitting), f"{part.name}/stripe{number}.{at}"))
-            last_one = projection.operation
-            ifm = replace(whole, zero_point=last_one.ifm.zero_point)
-            ofm = last_one.ofm.part((low, high), (0, last_one.ofm.shape.width))
-            fitting = self._maker.in_block(replace(last_one, ifm=ifm, ofm=ofm))
-            if fitting is None:
+            ended = self._ended(block, number, (low, high), (name, whole))
+            if ended is None:
                 return None
-            made_rows = replace(projection, ifm=name, operation=fitting)
-            found.append(part_of(block.projection, made_rows, f"{block.projection.name}/stripe{number}"))
+            found += ended
         return found
+
+    def _ended(self, block: Block, number: int, rows: tuple[int, int], made: tuple[str, FeatureMap]) -> list[Part] | None:
+        """The projection of a stripe, and its sum with the skip; None if one of them fits no block.
+
+        ``made`` is the depthwise convolution's tensor of the stripe and its map.
+        """
+        projection, columns = block.kernels[2], (0, block.kernels[2].operation.ofm.shape.width)
+        ifm, ofm, target = made[1], projection.operation.ofm.part(rows, columns), projection.ofm
+        if block.sum is not None:
+            target = f"{target}/stripe{number}"
+            ofm = self._stored(target, ofm, ofm.shape)
+        ifm = replace(ifm, zero_point=projection.operation.ifm.zero_point)
+        projected = replace(projection, ifm=made[0], ofm=target, operation=replace(projection.operation, ifm=ifm, ofm=ofm))
+        pieces = [(block.projection, projected)]
+        if block.sum is not None:
+
+            def stored(name: str | None, feature_map: FeatureMap) -> FeatureMap:
+                inside = name == projection.ofm
+                return replace(ofm, zero_point=feature_map.zero_point) if inside else feature_map.part(rows, columns)
+
+            added = block.kernels[-1]
+            pieces.append((block.sum, replace(added, operation=added.on_maps(stored)).renamed({projection.ofm: target})))
+        found = [(part, kernel, self._maker.in_block(kernel.operation)) for part, kernel in pieces]
+        if any(fitting is None for *_, fitting in found):
+            return None
+        return [part_of(part, replace(kernel, operation=one), f"{part.name}/stripe{number}") for part, kernel, one in found if one]
 
     def finished(self, made: dict[str, list[Part]], gone: set[str]) -> Network:
         """The network with some parts replaced by others, without the tensors that no part uses any more."""
@@ -195,6 +245,6 @@ def in_channel_stripes(network: Network, cuts: dict[str, Stripes], accelerator: 
         parts = cutter.cut(block, cut)
         if parts is None:
             return None
-        made |= {block.expansion.name: parts, block.depthwise.name: [], block.projection.name: []}
-        gone |= {kernel.ofm for kernel in block.kernels[:2]}
+        made |= {name: [] for name in block.names} | {block.expansion.name: parts}
+        gone |= {kernel.ofm for kernel in block.kernels[:-1]}
     return cutter.finished(made, gone) if made else network

@@ -42,6 +42,17 @@ def bottlenecks(kind: str = "int8") -> Network:
     return import_network(net.finish([net.conv2d(net.depthwise(wide, (5, 5), activation="RELU6"), 9, (1, 1))]), DEFAULT)
 
 
+@cache
+def with_skip(kind: str = "int8", *, first: bool = False) -> Network:
+    """An inverted bottleneck and its sum with its input, which is the ``first`` operand or the second one."""
+    net = NetworkBuilder("skip", kind)
+    skip = net.conv2d(net.input((1, 15, 14, 3), "image"), 24)
+    x = net.conv2d(skip, 50, (1, 1), activation="RELU6")
+    x = net.conv2d(net.depthwise(x, activation="RELU6"), 24, (1, 1))
+    x = net.add(skip, x) if first else net.add(x, skip)
+    return import_network(net.finish([net.conv2d(x, 8, (3, 3), strides=(2, 2))]), DEFAULT)
+
+
 def cut(network: Network, stripes: Stripes) -> Network:
     made = in_channel_stripes(network, {block.expansion.name: stripes for block in blocks(network)}, DEVICE, SOURCES)
     assert made is not None
@@ -53,6 +64,35 @@ def cut(network: Network, stripes: Stripes) -> Network:
 )
 def test_stripes_compute_the_same_layer_by_layer_and_in_the_smallest_arena(kind: str, stripes: Stripes) -> None:
     require_same_bytes(bottlenecks(kind), cut(bottlenecks(kind), stripes), SYSTEM)
+
+
+@pytest.mark.parametrize(("stripes", "kind"), few_cases([Stripes(1, 16), Stripes(2, 32), Stripes(4, 48)], ["int8", "uint8", "int16"]))
+@pytest.mark.parametrize("first", [False, True])
+def test_a_sum_with_a_skip_runs_in_the_stripes_of_its_block(kind: str, stripes: Stripes, first: bool) -> None:  # noqa: FBT001  # a parameter of pytest
+    network = with_skip(kind, first=first)
+    (block,) = blocks(network)
+    assert block.sum is not None
+    made = cut(network, stripes)
+    assert len(made.graph.parts) == len(network.graph.parts) + block.count(stripes) - 4
+    assert made.macs == network.macs + block.macs(stripes)
+    assert block.kernels[2].ofm not in {tensor.name for tensor in made.graph.tensors}
+    require_same_bytes(network, made, SYSTEM)
+
+
+def test_a_sum_of_a_tensor_that_others_read_too_stays_whole() -> None:
+    net = NetworkBuilder("kept")
+    skip = net.conv2d(net.input((1, 15, 14, 3), "image"), 24)
+    x = net.conv2d(net.depthwise(net.conv2d(skip, 50, (1, 1), activation="RELU6")), 24, (1, 1))
+    network = import_network(net.finish([net.conv2d(net.add(x, skip), 8), net.conv2d(x, 4)]), DEFAULT)
+    assert [block.sum for block in blocks(network)] == [None]
+
+
+def test_stripes_with_their_sum_hold_fewer_bytes_than_the_input_and_the_result() -> None:
+    """The projection's result never exists as a whole, and the sum's rows come as those of the skip go."""
+    network = with_skip()
+    (block,) = blocks(network)
+    ends = [network.graph.tensor(name).size for name in block.ends]
+    assert planned_bytes(cut(network, Stripes(1, 16))) < sum(ends)
 
 
 @pytest.mark.parametrize("stripes", CUTS)
