@@ -14,11 +14,12 @@ from fractions import Fraction
 from itertools import product
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.by_peak import Candidate, PeakChoice, PeakTerms, State, TiledForm, by_addresses, by_peak
 from cascader.ethosu.forms.column_spans import ColumnSpan, Tiling, segment
-from cascader.ethosu.forms.placed import MANY_PARTS
+from cascader.ethosu.forms.placed import MANY_PARTS, placed_peak
 from cascader.ethosu.forms.planned import planned_bytes, planned_front
 from cascader.ethosu.forms.recomputed_skips import recomputed_skips
 from cascader.ethosu.forms.tile_widths import TileWidths
@@ -43,6 +44,8 @@ MOST_PARTS = 256
 """The most parts of a form: to plan a larger one for each way to cut a network would take long."""
 _NEAR = Fraction(11, 10)
 """Multiple of the bytes of the smallest form up to which another form's addresses may be smaller."""
+_MOST_PLACED = 16
+"""The most forms of many parts whose addresses are searched for."""
 _FORMS = 3
 """The most forms: the smallest one, the one that recomputes least, and one between them."""
 WORTHWHILE = Fraction(99, 100)
@@ -208,6 +211,7 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
             found += made
             ends += [_End(made[-1].size, start.dead_rows, choice)] if made else []
     placed = [one for end in _closest(ends) for one in by_addresses(end.choice, _worthwhile)]
+    placed += _placed(found, placed, homes)
     return [one.network for one in _chosen(found, placed, skip, least)]
 
 
@@ -216,6 +220,23 @@ def _closest(ends: Sequence[_End]) -> list[_End]:
     many = sorted((one for one in ends if len(one.choice.now.graph.parts) > MANY_PARTS), key=lambda one: one.size)
     firsts = {one.dead_rows: one for one in reversed(many)}
     return [one for one in firsts.values() if one.size < many[0].size * _NEAR]
+
+
+def _placed(found: Sequence[Candidate], placed: Sequence[Candidate], homes: Sequence[Wanted]) -> Iterator[Candidate]:
+    """The forms of many parts by the bytes that their addresses reach, from the fewest planned bytes on.
+
+    Addresses reach at least the plans' bytes, so the first form whose plans hold as many as a placed one reaches ends the search.
+    """
+    few = [one for one in found if len(one.network.graph.parts) <= MANY_PARTS]
+    least = min((one.size for one in (*placed, *few)), default=0)
+    known = {id(one.network) for one in placed}
+    others = [one for one in _smallest(found) if len(one.network.graph.parts) > MANY_PARTS and id(one.network) not in known]
+    for one in others[:_MOST_PLACED]:
+        if one.size >= least:
+            return
+        size = placed_peak(one.network, homes).size
+        yield replace(one, size=size)
+        least = min(least, size)
 
 
 def _chosen(found: Sequence[Candidate], placed: Sequence[Candidate], skip: Sequence[Candidate], least: int) -> list[Candidate]:

@@ -13,7 +13,7 @@ from scheduling import DEFAULT
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.by_peak import CUTS, Candidate, PeakChoice, PeakTerms, State, by_addresses, by_peak
 from cascader.ethosu.forms.channel_stripes import Stripes, blocks, in_channel_stripes
-from cascader.ethosu.forms.placed import placed_peak
+from cascader.ethosu.forms.placed import MANY_PARTS, placed_peak
 from cascader.ethosu.forms.planned import planned_bytes, planned_front, planned_peak
 from cascader.ethosu.forms.recomputed import WORTHWHILE, recomputed
 from cascader.ethosu.network.network import Network
@@ -210,3 +210,10 @@ def test_the_peak_of_addresses_names_a_part_that_runs_there_and_holds_no_less_th
     assert peak.size >= planned_bytes(network)
     assert set(peak.parts) <= {part.name for part in network.graph.parts}
     assert peak.parts
+
+
+def test_the_first_form_is_the_one_whose_addresses_reach_least() -> None:
+    found = recomputed(deep(), Fraction(3), DEVICE, SOURCES)
+    sizes = [placed_peak(one).size for one in found if len(one.graph.parts) > MANY_PARTS]
+    assert sizes
+    assert placed_peak(found[0]).size <= min(sizes)
