@@ -142,7 +142,8 @@ def blocks(network: Network) -> Iterator[Block]:
         chained = depthwise.ifm == expansion.ofm and projection.ifm == depthwise.ofm
         whole = all(a.operation.ofm.shape == b.operation.ifm.shape for a, b in ((expansion, depthwise), (depthwise, projection)))
         if alone and chained and whole:
-            yield Block(*parts, sum=_sum(network, first + 3, projection.ofm))
+            begin, middle, end = parts
+            yield Block(begin, middle, end, _sum(network, first + 3, projection.ofm))
 
 
 class _Cutter:
