@@ -42,6 +42,9 @@ _NO_CAP = 1 << 62
 _MOST_BYTES = 64 << 20
 """Bytes of block work that the cache holds before it is emptied."""
 
+_MOST_OPERATIONS = 1 << 12
+"""Operations of Programs whose works are kept beside them before all are dropped."""
+
 _LARGEST_TERM = 1 << 20
 """Largest numerator and denominator of a word's cycles with which no replay leaves 64 bits."""
 
@@ -116,8 +119,7 @@ class CompiledCache:
         self._memories = array("q", chain.from_iterable(_memory(memory, accelerator, timing) for memory in system.ports))
         self._ports = array("q", system.region_ports)
         self._works: dict[object, bytes] = {}
-        # Programs that are replayed one after the other mostly have the same operations.
-        self._work_of = lru_cache(1 << 12)(self.work)
+        self._of_operations: dict[object, memoryview] = {}
         self._bytes = 0
         access = accelerator.access
         numbers = (
@@ -167,9 +169,21 @@ class CompiledCache:
             self._bytes += len(found)
             if self._bytes > _MOST_BYTES:
                 self._works.clear()
+                self._of_operations.clear()
                 self._bytes = len(found)
             self._works[key] = found
         return memoryview(found).cast("q")
+
+    def _known_work(self, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> memoryview:
+        """Like :meth:`work`, for Programs: those that are replayed one after the other mostly have the same operations."""
+        key = op, decoding
+        found = self._of_operations.get(key)
+        if found is None:
+            found = self.work(op, decoding)
+            if len(self._of_operations) >= _MOST_OPERATIONS:
+                self._of_operations.clear()
+            self._of_operations[key] = found
+        return found
 
     def run(self, rows: Sequence[int], works: list[memoryview], counts: int = 0) -> tuple[int, array[int], array[int], array[int]]:
         """The core's cycles, times, beats and counts, with a number of counts for each operation."""
@@ -210,7 +224,7 @@ class CompiledCache:
         timed = timed or own_jobs(program, self._accelerator, self._timing)
         if timed is None:
             kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
-            works = {index: self._work_of(op, known.get(index, ())) for index, op in kernels}
+            works = {index: self._known_work(op, known.get(index, ())) for index, op in kernels}
             timed = TimedProgram(program, {}, {})
         else:
             program, works = timed.program, {index: flat_jobs(jobs) for index, jobs in timed.jobs.items()}
