@@ -21,16 +21,19 @@ import argparse
 import random
 import sys
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from time import process_time
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader import ModelSource, Request, schedule
+from cascader import ModelSource, Request
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.search.effort import EFFORTS, STANDARD
 from cascader.ethosu.search.request import OPTIMISE
-from cascader.ethosu.search.task import Point
+from cascader.ethosu.search.task import Point, Task
+from cascader.frontends.tasks import task_of
+from cascader.verbs import chosen
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.memory.system import Memory, MemorySystem, Pulse
@@ -59,27 +62,33 @@ USUAL = profile("u55_high_end").memory_system()
 """The memory system by default."""
 
 
+@lru_cache(maxsize=1)
+def _task(model: bytes, system: MemorySystem, effort: str) -> Task:
+    """The task of a model, which Vela legalises once for all arenas."""
+    return task_of(Request(ModelSource("", model), DEFAULT_ACCELERATOR, system, effort=effort), quick_cycles)
+
+
+@lru_cache(maxsize=2)
 def answer(model: bytes, budget: int | None, system: MemorySystem = USUAL, *, smallest: bool = False, effort: str = STANDARD) -> Point:
-    """The schedule in at most ``budget`` bytes."""
+    """The schedule in at most ``budget`` bytes. The last two are known: the largest arena is that of the search without a budget."""
     asked = Request(ModelSource("", model), DEFAULT_ACCELERATOR, system, budget, OPTIMISE[smallest], effort=effort)
-    return schedule(asked, quick_cycles).point
+    return chosen(_task(model, system, effort), asked).point
 
 
 def arenas(model: bytes, count: int, effort: str = STANDARD) -> list[int]:
     """So many arenas in bytes, in equal ratios from the smallest to the one that the fastest schedule takes."""
-    low, high = answer(model, None, smallest=True, effort=effort).memory, answer(model, None, effort=effort).memory
+    low, high = (answer(model, None, smallest=smallest, effort=effort).memory for smallest in (True, False))
     sizes = (low * (high / low) ** (at / (count - 1)) for at in range(count))
     return sorted({max(low, int(size) // 16 * 16) for size in sizes})
 
 
 def budgets(models: list[str], count: int, effort: str) -> None:
-    """Schedule in larger and larger arenas, and at last without a budget."""
+    """Schedule in larger and larger arenas, and at last without a budget; the models of fewest bytes first."""
     total, worse = 0, []
-    for model in models:
-        data, begin = load_model(model).data, process_time()
-        best: Point | None = None
-        for budget in (*arenas(data, count, effort), None):
-            point = answer(data, budget, effort=effort)
+    for model, data in sorted(((one, load_model(one).data) for one in models), key=lambda one: len(one[1])):
+        begin, best = process_time(), None
+        sizes, whole = arenas(data, count, effort), answer(data, None, effort=effort)
+        for budget, point in (*((size, answer(data, size, effort=effort)) for size in sizes), (None, whole)):
             total += 1
             if best is not None and point.cycles > best.cycles:
                 worse.append(point.cycles / best.cycles - 1)

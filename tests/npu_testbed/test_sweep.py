@@ -8,11 +8,14 @@ import os
 import signal
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from asked_for import points, schedule
 from command_line import call, refusal
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import npu_testbed
 from cascader.ethosu.search.request import Request
@@ -111,6 +114,18 @@ def test_a_larger_budget_is_never_worse_than_a_smaller_one(optimise: str, expect
     assert [result.point for result in results] == [*some, other]
     assert [result.answer.cycles for result in results] == [*expected, 90]
     assert all(one.answer.arena_bytes <= (one.point.budget or 1000) for one in results)
+
+
+@settings(max_examples=5)
+@given(st.lists(st.integers(2_500, 9_000), min_size=1, max_size=3, unique=True))
+def test_without_a_budget_no_answer_is_worse_than_with_any(some: list[int]) -> None:
+    """The row "none" of a sweep, wherever it stands among the budgets."""
+    asked = points([MODEL], arena_cache_size=(some[0], None, *some[1:]), effort="quick")
+    answers = {result.point.budget: result.answer for result in sweep(asked, processes=1)}
+    assert not answers[None].refused
+    assert all(answers[None].cycles <= one.cycles for one in answers.values() if not one.refused)
+    by_size = [answers[budget] for budget in sorted(some)]
+    assert all(less.cycles >= more.cycles for less, more in pairwise(by_size) if not less.refused)
 
 
 def test_a_slower_flash_is_never_better() -> None:

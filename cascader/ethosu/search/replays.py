@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import inf
 
 from msgspec import Struct
 
 from cascader.draft.draft import Draft
+from cascader.ethosu.cascade import rooms
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.remote_calls import (
     AHEAD,
@@ -24,7 +25,7 @@ from cascader.ethosu.search.remote_calls import (
     replay,
 )
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.search import SearchSpace, answers
+from cascader.ethosu.search.search import QUICKEST_CYCLES, SearchSpace, answers, distinct
 from cascader.ethosu.search.task import Progress, Replay, ignored, silent
 from cascader.search.workers import Directed, Takers
 
@@ -164,19 +165,46 @@ def starting_limits(found: Iterable[Replayed], limit: int) -> list[tuple[Form, i
     return [(one.form, limit) for one in _leading(found, limit) if one.form.options.other_costs][:MOST_FORMS]
 
 
-def in_its_bytes(found: Sequence[Replayed], limit: int, judge: Replay, executor: Executor, show: Progress = silent) -> tuple[Replayed, ...]:
-    """Faster drafts in the bytes of the fastest one, from a search of its form in that arena.
+def is_quick(draft: Replayed) -> bool:
+    """Whether a draft takes so few cycles that its estimate errs most, and that more replays take little time."""
+    return draft.cycles <= QUICKEST_CYCLES
 
-    So an answer is as good as one for a budget of just its bytes: divisions are drawn from plans for parts of the budget, which differ.
+
+def rooms_near(first: Replayed, limit: int, least: int) -> Iterator[int]:
+    """The bytes of a draft if they are below ``limit``, and for a quick draft the next larger room below it.
+
+    Rooms begin at ``least`` bytes (:func:`~cascader.ethosu.cascade.rooms`), so they are the same for every limit.
+    """
+    if first.memory < limit:
+        yield first.memory
+    if is_quick(first):
+        yield from islice((room for room in rooms(least, limit) if room > first.memory), 1)
+
+
+def in_its_bytes(
+    found: Sequence[Replayed],
+    limit: int,
+    least: Callable[[Form], int],
+    judge: Replay,
+    executor: Executor,
+    show: Progress = silent,
+) -> tuple[Replayed, ...]:
+    """Faster drafts from a search of the fastest draft's form in just its bytes, where divisions are drawn from other plans.
+
+    So an answer is as good as one for a budget of just these bytes. A quick draft's form is searched in a little more room, too, which
+    smaller and larger budgets share (:func:`rooms_near`; ``least`` gives the lowest limit of a form). Of these drafts the slower ones
+    stay as well: replays may change them into the fastest.
     """
     first = next(iter(_leading(found, limit)), None)
-    if first is None or first.memory >= limit:
+    if first is None:
         return ()
-    asked = [executor.submit(at_limit, first.form, first.memory)]
-    made = [draft for some in answers(asked, "Searching the fastest draft's bytes: {} of {} forms", show) for draft in some]
-    tried = [executor.submit(replay, draft, first.form, judge) for draft in made]
-    told = zip(made, answers(tried, "Replaying: {} of {} schedules", show), strict=True)
-    return tuple(Replayed(first.form, draft, cycles) for draft, cycles in told if cycles < first.cycles)
+    asked = [executor.submit(at_limit, first.form, room) for room in rooms_near(first, limit, least(first.form))]
+    made = distinct(draft for some in answers(asked, "Searching about the fastest draft's bytes: {} of {} arenas", show) for draft in some)
+    known = {one.draft.runs for one in found}
+    new = [draft for draft in made if draft.runs not in known]
+    tried = [executor.submit(replay, draft, first.form, judge) for draft in new]
+    told = zip(new, answers(tried, "Replaying: {} of {} schedules", show), strict=True)
+    return tuple(Replayed(first.form, draft, cycles) for draft, cycles in told if is_quick(first) or cycles < first.cycles)
 
 
 def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor: Executor, show: Progress = silent) -> tuple[Replayed, ...]:

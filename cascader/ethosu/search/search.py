@@ -143,6 +143,10 @@ class SearchSpace(Struct, frozen=True):
         """The form of a draft."""
         return next(form for form in self.forms if form.rank.number == draft.form)
 
+    def least_of(self, form: Form) -> int:
+        """The lowest memory limit of one of the forms, in bytes."""
+        return self.ladders[self.forms.index(form)][0]
+
     @property
     def least_live_bytes(self) -> int:
         """Bytes that every schedule of the kinds that are searched holds at some step."""
