@@ -18,9 +18,11 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.exhaustive import MOST_PARTS, MOST_SCHEDULES, has_few_parts, search_classes
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
+from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import frontier_of
 from cascader.ethosu.search.limits import EVERYTHING, LimitRequest
 from cascader.ethosu.search.remote_calls import Anywhere, ready
+from cascader.ethosu.search.remote_calls import smallest as smallest_draft
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import (
     QUICK_EFFORT,
@@ -39,7 +41,17 @@ from cascader.ethosu.search.replays import (
     with_later_copies,
 )
 from cascader.ethosu.search.request import unseen
-from cascader.ethosu.search.search import QUICK_CYCLES, SearchResult, SearchSpace, distinct, explore, new_drafts, proven_bytes, search
+from cascader.ethosu.search.search import (
+    QUICK_CYCLES,
+    SearchResult,
+    SearchSpace,
+    answers,
+    distinct,
+    explore,
+    new_drafts,
+    proven_bytes,
+    search,
+)
 from cascader.ethosu.search.task import Choice, Point, Proof, Size, Task, idle
 from cascader.ethosu.search.tolerance import Tolerance, smallest_within, worth_a_tolerance
 from cascader.ethosu.verify.check import check_schedule
@@ -70,6 +82,8 @@ close, and the network is not searched in less room.
 
 EQUAL_BYTES = Fraction(101, 100)
 """Multiple of the fewest bytes up to which a form with a smaller stream is preferred if bytes count."""
+FINER = Fraction(105, 100)
+"""Ratio of the bytes of a form's plans to those of its smallest draft: finer rows than those of plans may hold fewer bytes."""
 LESS_FLASH = Fraction(99, 100)
 """Part of the bytes of flash of the form of fewest bytes that such a form takes at most."""
 
@@ -119,7 +133,7 @@ class _Chooser(Struct, frozen=True):
 
     def smallest(self) -> list[Draft]:
         """The drafts of least bytes; those of a form that takes less flash if its arena is at most 1 % larger."""
-        drafts = self._found(LimitRequest(frontier=False, smallest=True)).drafts
+        drafts = self._packed()
         least = min(draft.memory for draft in drafts)
         self._require_fit(least)
         firsts: dict[int, Draft] = {}
@@ -130,6 +144,25 @@ class _Chooser(Struct, frozen=True):
         chosen = alike[of_least_flash(list(map(self._flash, alike))) if len(alike) > 1 else 0]
         moved = chosen is not alike[0]
         return [draft for draft in drafts if draft.memory == chosen.memory and (draft.form == chosen.form or not moved)]
+
+    def _packed(self) -> tuple[Draft, ...]:
+        """The smallest drafts, in the order of their forms. A form is left out if its plans hold too many bytes to be chosen.
+
+        The forms whose plans hold the fewest bytes come first, two at a time.
+        """
+        ranked = sorted(zip(self.explored.forms, self.explored.ladders, strict=True), key=lambda pair: pair[1][0])
+        found = dict[Form, Draft]()
+        for some in (ranked[at : at + 2] for at in range(0, len(ranked), 2)):
+            most = FINER * EQUAL_BYTES * min((draft.memory for draft in found.values()), default=ranked[-1][1][0])
+            asked = [(form, self.executor.submit(smallest_draft, form)) for form, rungs in some if rungs[0] <= most]
+            if not asked:
+                break
+            words = [form.description for form, _ in asked]
+            made = answers([answer for _, answer in asked], "Packing: {} of {} forms", self.run.show, words)
+            for (form, _), (draft,) in zip(asked, made, strict=True):
+                found[form] = draft
+                self.best.came(form, draft)
+        return distinct([found[form] for form in self.explored.forms if form in found])
 
     def _flash(self, draft: Draft) -> int:
         """Bytes of constants and commands of a draft."""
@@ -160,7 +193,7 @@ class _Chooser(Struct, frozen=True):
         With few forms a budget below the smallest draft of every form is refused at once.
         """
         if self.best.task.options.few_forms:
-            self._require_fit(min(draft.memory for draft in self._found(LimitRequest(frontier=False, smallest=True)).drafts))
+            self._require_fit(min(draft.memory for draft in self._packed()))
         found = self._found(replace(EVERYTHING, thorough=self.request.thorough))
         request = LimitRequest(frontier=False, budgets=self._budgets, thorough=self.request.thorough)
         more = new_drafts(self.explored, found.drafts, request, self.executor, self.run.show)
