@@ -122,7 +122,7 @@ def _sum(network: Network, index: int, made: str) -> Part | None:
         return None
     operation, maps = kernel.operation, [one for _, one in kernel.maps]
     adds = operation.elementwise is ElementwiseKind.ADD and kernel.axis is Axis.ROWS and not kernel.transfer and kernel.lut is None
-    whole = len(maps) == len(kernel.maps) == _ADDED and all(one.shape == operation.ofm.shape and one.region == ARENA for one in maps)
+    whole = len(maps) == _ADDED and all(one.shape == operation.ofm.shape and one.region == ARENA for one in maps)
     return part if adds and whole and all(one.is_single_tile for one in maps) and _is_inner(network, made) else None
 
 
