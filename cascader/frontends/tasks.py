@@ -17,7 +17,7 @@ from cascader.ethosu.network.lasting_inputs import with_lasting_inputs
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import outer_memory, wanted_home
 from cascader.ethosu.search.effort import by_estimates
-from cascader.ethosu.search.origins import Measure, has_time_for_another, reason
+from cascader.ethosu.search.origins import Measure, has_time_for_another, holds_most_for_copies, reason
 from cascader.ethosu.search.request import ModelSource, NetworkSource, Request
 from cascader.ethosu.search.task import Origin, Task
 from cascader.frontends.vela import MANY_SPARED, Legalised, alternative, legalised, vela_tools
@@ -60,7 +60,7 @@ def network_task(request: Request, plain: Network, origin: Callable[[MemorySyste
 def _others(source: ModelSource, request: Request, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:
     """The network of Vela's other core, if it may be better. Large networks take long to search, so their other core is not asked."""
     flat = is_flat(network)
-    asked = partial(alternative, flat=flat, may_gain=partial(measure.may_gain, network))
+    asked = partial(alternative, flat=flat, copies=flat and holds_most_for_copies(network), may_gain=partial(measure.may_gain, network))
     other = asked(source.data, first, measure.accelerator) if has_time_for_another(network) else None
     if other is not None:
         second = other.network()

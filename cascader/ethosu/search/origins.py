@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -19,6 +20,9 @@ from cascader.ethosu.search.bound import least_cycles
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.accelerator import accelerator
 from npu_model.memory.system import MemorySystem
+from npu_model.program import PoolKind
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.shapes import round_up
 from npu_model.timing import TimingParameters
 
 QUICKER = Fraction(992, 1000)
@@ -35,6 +39,33 @@ _SMALLER = "The tensors of Vela's Python core take fewer bytes here than those o
 def has_time_for_another(network: Network) -> bool:
     """Whether a second network is considered at all: the search of a large one takes long."""
     return is_small(network) or is_flat(network)
+
+
+def holds_most_for_copies(network: Network) -> bool:
+    """Whether a network, layer by layer, holds its most bytes only while kernels copy or write pieces of a concatenated tensor.
+
+    Otherwise it holds them for a kernel that any legaliser makes, so that another network of it hardly takes fewer.
+    """
+    graph = row_graph(network)
+    first, last, writers = dict[int, int](), dict[int, int](), Counter[int]()
+    for number, part in enumerate(graph.parts):
+        for tensor in [one for one, _ in part.inputs]:
+            first.setdefault(tensor, 0)
+            last[tensor] = number
+        for tensor in part.outputs:
+            first.setdefault(tensor, number)
+            last[tensor] = max(number, last.get(tensor, 0))
+            writers[tensor] += 1
+    bytes_of = {tensor: round_up(graph.tensors[tensor].size, ALIGNMENT) for tensor in first}
+    held = [sum(bytes_of[one] for one in first if first[one] <= number <= last[one]) for number in range(len(graph.parts))]
+
+    def copies(number: int) -> bool:
+        part = graph.parts[number]
+        kernel = network.kernels.get(part.name)
+        is_pool = kernel is not None and kernel.operation.pool is PoolKind.AVERAGE
+        return is_pool or any(writers[tensor] > 1 for tensor in part.outputs)
+
+    return all(copies(number) for number, size in enumerate(held) if size == max(held))
 
 
 class Measure(Struct, frozen=True):

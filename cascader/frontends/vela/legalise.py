@@ -277,10 +277,12 @@ def alternative(
     accelerator_name: str = DEFAULT_ACCELERATOR,
     *,
     flat: bool = False,
+    copies: bool = False,
     may_gain: Callable[[other_core.IsSame], bool] = _always,
 ) -> Legalised | None:
     """The Python core's compilation in addition to ``first``, the C++ core's, of a network that may be ``flat``.
 
+    The network's bytes may depend on ``copies`` (:func:`cascader.frontends.vela.other_core.may_be_better`).
     None if it cannot be better, is wrong, or leaves more operators on the CPU. A network that is not flat must be one that ``may_gain`` by
     other kernels in place of those which both cores do not make alike.
     """
@@ -288,7 +290,7 @@ def alternative(
         return None
     bare, constants = known_tensors.prepared(model)
     parsed = models.model_of(bare)
-    if not other_core.may_be_better(parsed, first.stream, flat=flat) or not (flat or may_gain(other_core.same_kernels(parsed))):
+    if not other_core.may_be_better(parsed, first.stream, copies=copies) or not (flat or may_gain(other_core.same_kernels(parsed))):
         return None
     with suppress(InputError):
         found = _by_python_core(bare, legalising(accelerator_name))

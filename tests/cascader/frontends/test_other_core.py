@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from asked_for import load_task
 
-from cascader.ethosu.search.origins import Measure
+from cascader.ethosu.search.origins import Measure, holds_most_for_copies
 from cascader.frontends.vela import legalised
 from cascader.frontends.vela.other_core import may_be_better, same_kernels
 from npu_model.tflite.model import read_tflite
 from npu_testbed.models.sources import load_model
 
 
-def asked(source: str, *, flat: bool = False) -> bool:
+def asked(source: str, *, copies: bool = False) -> bool:
     model = load_model(source).data
-    return may_be_better(read_tflite(model), legalised(model).stream, flat=flat)
+    return may_be_better(read_tflite(model), legalised(model).stream, copies=copies)
 
 
 @pytest.mark.parametrize("name", ["zoo:resnet8", "zoo:ds_cnn", "portfolio:mnist", "portfolio:middle_outputs"])
@@ -38,9 +38,24 @@ def test_the_python_core_is_asked_where_the_other_one_adds_copies(name: str) -> 
     assert asked(name)
 
 
+@pytest.mark.parametrize("name", ["portfolio:gru_unrolled", "portfolio:wavenet", "portfolio:scaled_by_its_pool"])
+def test_the_python_core_is_not_asked_for_tables_that_the_other_core_fuses(name: str) -> None:
+    assert {"LOGISTIC"} <= {one.name for one in read_tflite(load_model(name).data).operators}
+    assert not asked(name)
+
+
+def test_the_python_core_is_asked_for_tables_that_the_other_core_leaves_kernels_of_their_own() -> None:
+    assert asked("portfolio:lstm_unrolled")
+
+
 def test_copies_count_for_a_network_that_no_cascade_makes_smaller() -> None:
     assert not asked("portfolio:concat_columns_at_ends")
-    assert asked("portfolio:concat_columns_at_ends", flat=True)
+    assert asked("portfolio:concat_columns_at_ends", copies=True)
+
+
+@pytest.mark.parametrize(("name", "copies"), [("portfolio:drawn_7020", True), ("portfolio:svdf", False), ("portfolio:gru_unrolled", False)])
+def test_a_network_holds_most_bytes_for_copies_where_a_piece_of_a_joined_tensor_is_made(name: str, *, copies: bool) -> None:
+    assert holds_most_for_copies(load_task(name).network) == copies
 
 
 @pytest.mark.parametrize(("name", "may"), [("portfolio:cpu_first", False), ("portfolio:autoencoder", True)])
