@@ -42,7 +42,7 @@ def test_an_answer_is_exact_has_no_hazard_and_takes_the_same_cycles_in_both_repl
 
 @pytest.mark.parametrize("mode", ["Dedicated_Sram", "Sram_Only"])
 @pytest.mark.parametrize("name", SIZES)
-@pytest.mark.parametrize("model", ["zoo:tiny_conv", "zoo:resnet8"])
+@pytest.mark.parametrize("model", ["zoo:tiny_conv", "zoo:resnet8", "zoo:ds_cnn"])
 def test_the_estimate_of_an_answer_is_within_four_per_cent_of_its_replay(model: str, name: str, mode: str) -> None:
     budget = 192 << 10 if mode == "Dedicated_Sram" else None
     memory = OnMemory[Any](system_config="Ethos_U65_High_End", memory_mode=mode)

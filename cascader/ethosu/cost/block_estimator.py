@@ -33,6 +33,10 @@ def _ceil(numerators: Numbers, denominator: int) -> Numbers:
     return -(-numerators // denominator)
 
 
+_NO_LOAD_BETWEEN = 2
+"""Blocks that fetch in a kernel without a load between two stores."""
+
+
 class _Cuts(Struct, frozen=True):
     """The parts into which each block cuts one dimension of the OFM: whole ones and a rest (size 0 if there is none).
 
@@ -179,8 +183,8 @@ class Estimator:
             cycles = np.maximum(cycles, words * home.sustained)
         return words, np.where(words > 0, cycles, 0.0)
 
-    def _blocks(self, height: Numbers, width: Numbers, depth: Numbers, *, fetches: bool) -> _Block:
-        """OFM blocks whose operands are fetched, or were fetched for the previous block."""
+    def _blocks(self, height: Numbers, width: Numbers, depth: Numbers, waits: Numbers, *, fetches: bool) -> _Block:
+        """OFM blocks whose operands are fetched, or were fetched for the previous block; stores of some ``waits`` for loads."""
         op, sources = self._op, self._sources
         numerator, denominator = self._output
         stored = _ceil(height * width * (_ceil(depth, BRICK) * BRICK) * op.ofm.dtype.bytes, self._word)
@@ -202,6 +206,9 @@ class Estimator:
             inner += times * (macs[one] + readies[two] if sources.single else np.maximum(macs[one], readies[two]))
         output = _ceil(height * width * depth * numerator, denominator) + self._timing.output_start_cycles
         least = np.maximum(output, self._moving(read_words, stored))
+        if sources.stores_queue and fetches:
+            # Between two stores a load passes that is requested ahead.
+            least = np.where(waits, np.maximum(least, sources.maps.latency + stored * sources.target.word), least)
         return _Block(inner, macs[self._steps.last], readies[self._steps.first], least, single=sources.single)
 
     def _ready(self, brought: Cycles, latency: int, read: Cycles, mac: Cycles) -> Cycles:
@@ -249,9 +256,12 @@ class Estimator:
         plane = rows.sizes[:, None], columns.sizes
         counts = rows.counts[:, None] * columns.counts
         (wholes, whole), (rests, rest) = zip(depths.counts, depths.sizes, strict=True)
+        # Loads are requested behind the first block that fetches, and none behind the last one.
+        fetching = counts.sum(axis=(0, 1)) * (1 if self._kept else depths.counts.sum(axis=0))
+        waits = fetching > _NO_LOAD_BETWEEN
         # Later blocks find the first block's operands in the buffer if these are kept.
-        w0, r0 = (self._blocks(*plane, depth, fetches=True) for depth in (whole, rest))
-        w1, r1 = (self._blocks(*plane, depth, fetches=False) for depth in (whole, rest)) if self._kept else (w0, r0)
+        w0, r0 = (self._blocks(*plane, depth, waits, fetches=True) for depth in (whole, rest))
+        w1, r1 = (self._blocks(*plane, depth, waits, fetches=False) for depth in (whole, rest)) if self._kept else (w0, r0)
         after_wholes = np.where(rests > 0, r1.first, w0.first)
         many = w0.before(w1.first) + (wholes - 2) * w1.before(w1.first) + w1.before(after_wholes)
         column = np.where(wholes > 1, many, np.where(wholes > 0, w0.before(after_wholes), 0.0))

@@ -32,11 +32,18 @@ NEAR = 8
 
 
 @lru_cache(maxsize=1 << 12)
-def _ended(option: BlockOption) -> tuple[Pipeline, float]:
-    """The units after the last blocks of a kernel whose first weights were there, and when it is done."""
-    pipeline = Pipeline(option.latency)
-    done = pipeline.run(option.load, option.sources, prefetched=True, first=max(0, option.load.places - NEAR))
-    return pipeline, done.cycles
+def _ended(option: BlockOption) -> tuple[Pipeline, float, float]:
+    """The units after the last blocks of a kernel whose first weights were there, when it is done, and for how long its path was idle.
+
+    The path is idle behind the kernel's loads, but for its last stores. Reads of the next kernel that are requested ahead pass then.
+    """
+    pipeline, places, sources = Pipeline(option.latency), option.load.places, option.sources
+    done = pipeline.run(option.load, sources, prefetched=True, first=max(0, places - NEAR))
+    if not sources.access.ifm_ahead:
+        return pipeline, done.cycles, 0.0
+    behind, blocks = pipeline.behind_loads()
+    _, stored, _ = option.load.words(places - blocks, places)
+    return pipeline, done.cycles, max(0.0, behind - sources.moving(0, stored))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -57,10 +64,10 @@ def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
 
     Alone, its first weights are already read. The number is negative if they are not, and reading them costs more than the two share.
     """
-    (pipeline, begin), (moving, alone) = _ended(one), _begun(two)
+    (pipeline, begin, idle), (moving, alone) = _ended(one), _begun(two)
     units = pipeline.unordered() if two.sources.timing.blockdep is BlockdepRule.IGNORED else pipeline.copied()
     done = units.run(two.load, two.sources, distance=distance, last=min(NEAR, two.load.places))
-    behind = max(done.cycles - begin, moving)
+    behind = max(done.cycles - begin, moving - idle)
     return ceil(alone - behind) + two.latency
 
 

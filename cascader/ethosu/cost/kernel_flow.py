@@ -195,6 +195,9 @@ class _Units:
 _STORES = 18
 """Position of the number of stores in the state of a pipeline."""
 
+_PORT = _Units.__slots__.index("port")
+"""Position of the port in the state of a pipeline."""
+
 _STATE = _STORES + 1 + MAX_BLOCKDEP + 1
 """Numbers in the state of a pipeline."""
 
@@ -229,6 +232,11 @@ class Pipeline:
         other: Pipeline = self.copied()
         other._state[_STORES] = 0.0
         return other
+
+    def behind_loads(self) -> tuple[float, int]:
+        """Cycles from the last word on the port to the last store, and how many of the last blocks are stored in them."""
+        port, stores = self._state[_PORT], self._state[_STORES + 1 : _STORES + 1 + int(self._state[_STORES])]
+        return (stores[-1] - port, sum(store > port for store in stores)) if stores else (0.0, 0)
 
     def run(
         self, kernel: KernelLoad, sources: Sources, *, prefetched: bool = False, distance: int = 0, first: int = 0, last: int | None = None

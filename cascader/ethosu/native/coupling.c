@@ -24,10 +24,10 @@ typedef struct {
     const Sources *sources;
 } Side;
 
-/* The units behind the first kernel in one of its blocks, and when it is done, once that was asked for. */
+/* The units behind the first kernel in one of its blocks, when it is done, and for how long its path was idle, once that was asked for. */
 typedef struct {
     Units units;
-    double done;
+    double done, idle;
     int is_known;
 } Ended;
 
@@ -48,6 +48,17 @@ typedef struct {
 
 static const i64 *load_of(const Side *side, const Option *option) { return side->flat + side->flat[0] + option->load; }
 
+/* For how long the path is idle between a kernel's last load and its last store: the end of _ended in Python. */
+static double idle_behind_loads(const i64 *load, const Sources *sources, const Units *units)
+{
+    const i64 *order = load + LOAD_HEAD, *kinds = order + load[LOAD_PLACES];
+    i64 count = (i64)units->stores, stored = 0;
+    if (!count) return 0;
+    for (i64 k = 0; k < count; k++)
+        if (units->last[k] > units->port) stored += load[kinds[order[load[LOAD_PLACES] - count + k]] + 1];
+    return larger(0, units->last[count - 1] - units->port - moving_cycles(sources, 0, stored));
+}
+
 /* _ended in Python */
 static int end(Couple *c, i64 number)
 {
@@ -59,6 +70,7 @@ static int end(Couple *c, i64 number)
     ended->units.latency = (double)c->terms->latency[0];
     if (flow_of_load(load, c->one.sources, &ended->units, run, &flow) < 0) return -1;
     ended->done = flow.cycles;
+    ended->idle = c->one.sources->ifm_ahead != 0 ? idle_behind_loads(load, c->one.sources, &ended->units) : 0;
     ended->is_known = 1;
     return 0;
 }
@@ -85,7 +97,9 @@ static int begin(const Couple *c, const Option *option, Begun *begun)
     double rate = larger(source_cycles(home, (i64)home->burst, 1) / home->burst, home->sustained);
     begun->moving = moving_cycles(sources, fetched + (sources->shared != 0 ? constants : 0), stored);
     begun->alone = larger(flow.cycles, (double)constants * rate);
-    begun->most = most(most(0, ceiling(begun->alone - begun->moving) + c->terms->latency[1]), -c->terms->further);
+    /* The words may pass while the first kernel's path is idle. */
+    double least_behind = c->one.sources->ifm_ahead != 0 ? 0 : begun->moving;
+    begun->most = most(most(0, ceiling(begun->alone - least_behind) + c->terms->latency[1]), -c->terms->further);
     return 0;
 }
 
@@ -115,7 +129,7 @@ static int share(Couple *c, i64 number, const Option *two, const Begun *begun, i
     Units units = c->ended[number].units;
     if (t->rule == IGNORED) units.stores = 0;
     if (flow_of_load(load, c->two.sources, &units, run, &flow) < 0) return -1;
-    *found = most(-waits, ceiling(begun->alone - larger(flow.cycles - c->ended[number].done, begun->moving)) + t->latency[1]);
+    *found = most(-waits, ceiling(begun->alone - larger(flow.cycles - c->ended[number].done, begun->moving - c->ended[number].idle)) + t->latency[1]);
     return 0;
 }
 

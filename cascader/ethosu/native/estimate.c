@@ -28,10 +28,13 @@ typedef struct {
     const Step *steps;
     const Pair *pairs;
     Source maps, home;
-    int shared, shared_cap, single, apart, ifm_ahead, bursts_ahead;
+    int shared, shared_cap, single, apart, ifm_ahead, bursts_ahead, stores_queue, waits;
     i64 beat;
     double pace, store_pace, fill, *macs, *readies;
 } Estimator;
+
+/* Blocks that fetch in a kernel without a load between two stores. */
+enum { NO_LOAD_BETWEEN = 2 };
 
 static double share_of(const Estimator *e, const Step *step, i64 depth)
 {
@@ -121,7 +124,10 @@ static Block block_of(const Estimator *e, i64 height, i64 width, i64 depth, int 
         inner += (double)e->pairs[p].times * (e->single ? one + two : larger(one, two));
     }
     i64 output = div_up(height * width * depth * k->rate, k->rate_divisor) + k->output_start;
-    return (Block){inner, e->macs[k->last_step], e->readies[k->first_step], larger((double)output, moving(e, moved, stored))};
+    double slowest = larger((double)output, moving(e, moved, stored));
+    /* Between two stores a load passes that is requested ahead. */
+    if (e->waits && fetches) slowest = larger(slowest, e->maps.latency + (double)stored * e->maps.word);
+    return (Block){inner, e->macs[k->last_step], e->readies[k->first_step], slowest};
 }
 
 static double before(const Estimator *e, const Block *block, double following)
@@ -147,12 +153,15 @@ static double column_of(const Estimator *e, i64 height, i64 width, i64 side)
     return column;
 }
 
-static double estimate(const Estimator *e, i64 height, i64 width, i64 depth)
+static double estimate(Estimator *e, i64 height, i64 width, i64 depth)
 {
     const Kernel *k = e->kernel;
     i64 heights[2] = {height, k->ofm_height % height}, widths[2] = {width, k->ofm_width % width};
     i64 rows[2] = {k->ofm_height / height, heights[1] > 0}, columns[2] = {k->ofm_width / width, widths[1] > 0};
     double total = 0.0;
+    /* Loads are requested behind the first block that fetches, and none behind the last one. */
+    i64 fetching = (rows[0] + rows[1]) * (columns[0] + columns[1]) * (k->kept ? 1 : div_up(k->ofm_depth, depth));
+    e->waits = e->stores_queue && fetching > NO_LOAD_BETWEEN;
     for (int y = 0; y < 2; y++)
         for (int x = 0; x < 2; x++)
             if (rows[y] && columns[x]) total += (double)(rows[y] * columns[x]) * column_of(e, heights[y], widths[x], depth);
@@ -196,6 +205,7 @@ int estimate_blocks(const Flat *flat, const double *sources, const i64 *blocks, 
     e.store_pace = s->store_pace;
     e.ifm_ahead = s->ifm_ahead != 0;
     e.bursts_ahead = s->bursts_ahead != 0;
+    e.stores_queue = s->stores_queue != 0;
     e.fill = s->fill;
     e.beat = (i64)s->word_bytes;
     e.pace = larger(e.maps.word, e.maps.sustained);
