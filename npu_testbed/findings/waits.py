@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.compiled.network import CompiledNetwork
+from npu_model.errors import InputError
 from npu_model.program import Program
 from npu_testbed.findings.finding import LEAST, Finding, part, percent
 from npu_testbed.findings.memories import faster_memories
@@ -19,7 +20,7 @@ _WAITS = {Cause.IB: "input", Cause.WEIGHTS: "weights", Cause.ACC: "the output un
 
 
 def next_accelerator(device: Accelerator) -> Accelerator | None:
-    """The next larger configuration of the family with the same number of cores, which runs the same streams; None after the largest."""
+    """The next larger configuration of the family with the same number of cores; None after the largest."""
     larger = [accelerator(name) for name in accelerator_names(device.family)]
     fitting = [one for one in larger if one.macs > device.macs and one.cores == device.cores]
     return min(fitting, key=lambda one: one.macs, default=None)
@@ -42,11 +43,17 @@ def _mac_array(simulation: Simulation) -> str:
 
 
 def _larger(simulation: Simulation) -> str:
-    """A sentence on the cycles of the same operations on the next larger configuration, from a replay."""
+    """A sentence on the cycles of the same operations on the next larger configuration, from a replay.
+
+    A configuration that computes more channels at once may need longer weight streams.
+    """
     device, cycles = next_accelerator(simulation.device), simulation.replay.cycles
     if device is None:
         return f"No {simulation.device.family.upper()} with as many cores is larger than the {simulation.device.name}."
-    larger = quick_cycles(on_accelerator(simulation.network, device), simulation.system, simulation.timing)
+    try:
+        larger = quick_cycles(on_accelerator(simulation.network, device), simulation.system, simulation.timing)
+    except InputError:
+        return f"The {device.name} needs other weight streams: schedule the network for it."
     change = f"{percent(part(cycles - larger, cycles))} fewer" if larger <= cycles else f"{percent(part(larger - cycles, cycles))} more"
     return f"On the {device.name} the same operations take {larger:,} cycles, {change}."
 

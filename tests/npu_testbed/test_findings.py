@@ -339,11 +339,20 @@ def test_without_a_finding_the_waits_of_the_macs_are_said_and_what_the_next_conf
     ("device", "larger"),
     [("ethos-u55-32", "ethos-u55-64"), ("ethos-u55-128", "ethos-u55-256"), ("ethos-u55-256", None), ("ethos-u65-256", None)],
 )
-def test_the_next_configuration_runs_the_same_streams(device: str, larger: str | None) -> None:
+def test_the_next_configuration_has_more_macs_and_as_many_cores(device: str, larger: str | None) -> None:
     found = next_accelerator(accelerator(device))
     assert (None if found is None else found.name) == larger
     if larger is None:
         assert f"is larger than the {device}" in what_bounds(simulate_vela("zoo:tiny_conv", accelerator_config=device))
+
+
+@pytest.mark.parametrize("model", ["zoo:ds_cnn", "portfolio:mnist", "portfolio:far_concat"])
+def test_a_next_configuration_that_needs_longer_weight_streams_is_no_reason_to_lose_the_answer(model: str) -> None:
+    simulation = simulate_vela(model, accelerator_config="ethos-u55-32")
+    larger = accelerator("ethos-u55-64")
+    with pytest.raises(InputError, match="weights"):
+        quick_cycles(on_accelerator(simulation.network, larger), simulation.system, simulation.timing)
+    assert "The ethos-u55-64 needs other weight streams: schedule the network for it." in what_bounds(simulation)
 
 
 def test_layers_that_are_small_are_summed_by_what_bounds_them_and_by_operator() -> None:
