@@ -57,6 +57,6 @@ def striped(memory: int, cycles: int) -> Draft:
 
 
 def figures(*some: tuple[int, int]) -> tuple[Replayed, ...]:
-    """Replayed drafts of so many bytes and cycles; nothing is asked of their form."""
+    """Replayed drafts of so many bytes and cycles, each of a form of its own, of which nothing else is asked."""
     form = cast(Form, None)
-    return tuple(Replayed(form, plain(memory, cycles), cycles) for memory, cycles in some)
+    return tuple(Replayed(form, replace(plain(memory, cycles), form=number), cycles) for number, (memory, cycles) in enumerate(some))

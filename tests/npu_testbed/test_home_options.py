@@ -157,7 +157,7 @@ def test_only_firmware_that_keeps_region_1_in_the_fast_memory_has_the_arena_ther
 def test_words_that_addresses_in_the_outer_arena_need_are_said(tmp_path: Path) -> None:
     (tmp_path / "soc.ini").write_text(SOC)
     memory = ("--config", tmp_path / "soc.ini", "--system-config", "Ethos_U55_Dram", "--memory-mode", "Dedicated_Sram")
-    for name, more in (("zoo:ds_cnn", True), ("zoo:tiny_conv", False)):
+    for name, more in (("zoo:tiny_residual", True), ("zoo:ds_cnn", False), ("zoo:tiny_conv", False)):
         plan, exported = tmp_path / "plan.json", tmp_path / "net.tflite"
         words = ("--effort", "quick", "--no-advice", "--jobs", "1", "--json", "-o", plan)
         planned = json.loads(call("schedule", name, *memory, *words).output)["cycles"]

@@ -205,7 +205,7 @@ def test_tables_name_staged_bytes_groups_and_the_bound() -> None:
     assert f"{result.bounds.this_search:,} bytes" in text
     assert any(point.staged_bytes > 0 for point in result.points)
     assert all(1 <= point.groups <= len(point.schedule.network.graph.parts) <= point.jobs for point in result.points)
-    assert [point.memory_bytes for point in document.points] == [point.memory for point in result.points]
+    assert [point.memory for point in document.points] == [point.memory for point in result.points]
 
 
 def test_the_parts_of_a_cascade_are_one_group_and_single_layers_are_groups_of_their_own() -> None:
