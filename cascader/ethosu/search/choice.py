@@ -59,7 +59,6 @@ from cascader.search.workers import begin
 from npu_model.errors import SearchedError
 
 if TYPE_CHECKING:
-    from cascader.ethosu.search.form import Form
     from cascader.ethosu.search.request import Request, Run
 
 EVEN = Fraction(105, 100)
@@ -252,17 +251,12 @@ class _Chooser(Struct, frozen=True):
         return tuple(later.get(one, one) for one in found)
 
     def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
-        """Drafts that are best for other costs, in the form of the fastest drafts, then in the next form if that is still close to them.
+        """Drafts that are best for other costs, in the form of the fastest drafts.
 
         For the smallest aim they take no more bytes than these.
         """
         room = min(one.memory for one in found) if self.request.smallest else self._room
-        more: list[Replayed] = []
-        started: list[Form] = []
-        while left := [one for one in starting_limits((*found, *more), room) if one[0] not in started]:
-            started.append(left[0][0])
-            more += self._taken(started_otherwise(left[:1], self.best.task.replay, self.executor, self.run.show))
-        return tuple(more)
+        return self._taken(started_otherwise(starting_limits(found, room), self.best.task.replay, self.executor, self.run.show))
 
     def proven(self, fastest: Replayed) -> tuple[Replayed, Proof | None]:
         """The fastest draft that fits, found from a first one, and the result of an exhaustive search.
