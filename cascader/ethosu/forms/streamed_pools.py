@@ -7,7 +7,6 @@ than the map. A map of one row is cut along its columns instead.
   are a depthwise convolution with weights of 1, or an average that divides by 1, by their estimated cycles.
 - A mean of 8 bits is a depthwise convolution with weights of 1 to 32 bits, as in Vela. It becomes the same sums, and one sum over these.
 - A mean of 16 bits, or of rows so long that their sums leave 16 bits, becomes sums of 32 bits, which are added in pairs.
-- An average of 16 bits, or of such rows, becomes the same sums, and a product with a factor that gives the same averages.
 - An average of 16 bits, or of such rows, becomes the same sums, and a product with a factor that rounds each of them to the same average.
 - A maximum becomes a maximum of maxima.
 - A dense map of few channels is summed as a map of more channels and fewer columns, with the same bytes: the NPU sums all channels of a
