@@ -1,7 +1,7 @@
 """Estimates of kernels, by the facts that decide them.
 
-Stripes of many layers, and of one layer in several forms of a network, agree in everything that decides their cycles; the addresses of
-their tensors do not matter. Such kernels share one estimate while the process lives.
+Stripes of many layers, and of one layer in several forms of a network, agree in everything that decides their cycles. Addresses of
+tensors do not matter. Such kernels share one estimate while the process lives.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ def _own_kernels(model: TfliteModel, stream: CompiledNetwork) -> set[str]:
 def may_be_better(model: TfliteModel, stream: CompiledNetwork, *, copies: bool) -> bool:
     """Whether the Python core may make better kernels of a model than the C++ core made in ``stream``.
 
-    With ``copies`` the addresses of copies decide the network's bytes: hardly a row in it dies early enough for a cascade, and it holds the
-    most bytes while it copies.
+    ``copies`` says that the addresses of copies decide the network's bytes. Hardly a row in it dies early enough for a cascade, and it
+    holds the most bytes while it copies.
     """
     names = _own_kernels(model, stream)
     if names - SAME_KERNELS or (copies and names & _COPYING):
