@@ -253,8 +253,8 @@ USUAL_REPLAYS = 100
 class Effort(Struct, frozen=True):
     """Effort of changes by replays: the most cycles for the replays of a draft's blocks, and the number of drafts that get this effort.
 
-    Copies get half of it. With ``turns`` the drafts compete: each gets its part of the effort, then the faster half of them gets another
-    part, and so on. Two drafts are left at the end, for which at most ``more`` turns follow while they gain. The ``takers``
+    Copies get half of it. With ``turns`` the drafts compete: each gets its part of the effort, then the faster half gets another part, and
+    so on. Two drafts are left at the end, for which at most ``more`` turns follow while they gain. The ``takers``
     make the changes (None: the processes of the draft's form).
     """
 
