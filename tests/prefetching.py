@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.allocate.extents import Extent
-from cascader.plan.group_costs import JobTimes
+from cascader.plan.group_costs import FrontTimes, JobTimes
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import Constants, Prefetcher, Shared, Timeline, nothing_shared
 
@@ -50,8 +50,10 @@ def job_times(draw: st.DrawFn, part: int, *, contended: bool) -> JobTimes:
 def with_front(draw: st.DrawFn, times: JobTimes) -> JobTimes:
     """Some times with commands that are fetched, and a table that is loaded."""
     commands, first, ahead = draw(st.integers(0, 30)), draw(st.integers(0, 40)), draw(st.integers(1, 30))
-    found = times._replace(commands=commands, commands_contended=commands + draw(st.integers(0, 20)), first_commands=first, ahead=ahead)
-    return found if times.copier else found._replace(table=draw(st.sampled_from([0, 7])), late_table=draw(st.sampled_from([0, 9])))
+    found = FrontTimes(commands, commands + draw(st.integers(0, 20)), first, ahead)
+    if not times.copier:
+        found = found._replace(table=draw(st.sampled_from([0, 7])), late_table=draw(st.sampled_from([0, 9])))
+    return times._replace(front=found)
 
 
 def transfer_times(part: int) -> st.SearchStrategy[JobTimes]:
@@ -98,9 +100,9 @@ def follow(case: Case, timeline: Timeline) -> Followed:
     jobs: list[tuple[int, int]] = []
     copies: dict[int, tuple[int, int]] = {}
     processor = copier = handed = 0
-    fetched = case.jobs[0].ahead // 2
+    fetched = case.jobs[0].front.ahead // 2
     first = next((step for step, job in enumerate(case.jobs) if not job.copier), None)
-    waiting = {step: job.table for step, job in enumerate(case.jobs) if job.table}
+    waiting = {step: job.front.table for step, job in enumerate(case.jobs) if job.front.table}
     for step, job in enumerate(case.jobs):
         for issue in timeline.issues:
             if issue.step == step:
@@ -109,15 +111,15 @@ def follow(case: Case, timeline: Timeline) -> Followed:
                 begin = max(processor, copier, in_use_until) + sum(tables)
                 processor, copier = begin - sum(tables[-1:]), begin + issue.constants.transfer
                 copies[issue.constants.part] = (begin, copier)
-        begin = max(fetched, handed - job.ahead)
+        begin = max(fetched, handed - job.front.ahead)
         if step == first:
-            fetched = begin + job.first_commands
+            fetched = begin + job.front.first_commands
         else:
-            during = min(max(0, copier - begin), job.commands_contended)
-            more = (job.commands_contended - job.commands) * during
-            fetched = begin + job.commands + (more // job.commands_contended if more else 0)
+            during = min(max(0, copier - begin), job.front.commands_contended)
+            more = (job.front.commands_contended - job.front.commands) * during
+            fetched = begin + job.front.commands + (more // job.front.commands_contended if more else 0)
         known = max(processor, fetched, copies.get(job.part, (0, 0))[1], copier if job.copier else 0)
-        if table := waiting.pop(step, 0) + job.late_table:
+        if table := waiting.pop(step, 0) + job.front.late_table:
             copier = max(copier, handed) + table
             known = max(known, copier)
         begin = max(known, jobs[-1][1] if jobs else 0, copier if job.copier else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from cascader.plan.group_costs import JobTimes
+from cascader.plan.group_costs import FrontTimes, JobTimes
 
 
 class ToyCosts(Struct, frozen=True):
@@ -46,15 +46,9 @@ class ToyCosts(Struct, frozen=True):
         staged, direct = self.compute_cycles(part, start, end), self.direct_cycles(part, start, end)
         home = self.home * self.constant_bytes(part) // 4
         commands = self.fetch * (1 + part % 3)
-        front = dict(
-            zip(
-                ("commands", "commands_contended", "first_commands", "ahead"),
-                (commands, 2 * commands, 3 * commands, self.fetch),
-                strict=True,
-            )
-        )
+        front = FrontTimes(commands, 2 * commands, 3 * commands, self.fetch)
         if self.is_transfer(part):
-            return JobTimes(part, staged, staged, 0, 0, staged, 0, 0, 0, copier=staged, **front)
+            return JobTimes(part, staged, staged, 0, 0, staged, 0, 0, 0, copier=staged, front=front)
         leads = {"lead": min(3, home), "tail": 2, "staged_lead": min(1, staged), "staged_tail": 1}
-        tables = {"table": self.fetch if part % 3 == 2 else 0, "late_table": self.fetch if part % 4 == 3 else 0}
-        return JobTimes(part, staged, direct, contended=direct + home, home=home, **leads, **front, **tables)
+        front = front._replace(table=self.fetch if part % 3 == 2 else 0, late_table=self.fetch if part % 4 == 3 else 0)
+        return JobTimes(part, staged, direct, contended=direct + home, home=home, front=front, **leads)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from cascader.draft.group_moves import Groups
 from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob
-from cascader.plan.group_costs import CostModel, JobTimes, KnownCosts
+from cascader.plan.group_costs import TIME_FIELDS, CostModel, KnownCosts
 from cascader.prefetch.copies import CASES, UNKNOWN, CostedJobs
 
 Numbers = npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ class JobCosts:
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: for each job the fewer of those with its constants staged and without."""
         known = [self.kinds_and_pairs(group)[0] for group in groups]
-        times = {name: self._stripes.times[:, at] for at, name in enumerate(JobTimes._fields[1:])}
+        times = {name: self._stripes.times[:, at] for at, name in enumerate(TIME_FIELDS)}
         each = np.minimum(times["staged"] - times["staged_lead"], times["direct"] - times["lead"])
         each -= self._stripes.hidden
         return int(sum(each[kinds].sum() for kinds in known))

@@ -14,6 +14,22 @@ from cascader.plan.depth_first import JobTable
 Numbers = npt.NDArray[np.int64]
 
 
+class FrontTimes(NamedTuple):
+    """Cycles of a device's front for a job; 0 if other work hides them.
+
+    ``commands`` is the cycles in which the job's commands are fetched, ``commands_contended`` the same during copies, ``first_commands``
+    the same for the first job that is no transfer. The device fetches commands ``ahead`` by that many cycles of such fetches. ``table`` is
+    the cycles to load a table of the job, ``late_table`` the cycles to load a table whose place an earlier job's table has until then.
+    """
+
+    commands: int = 0
+    commands_contended: int = 0
+    first_commands: int = 0
+    ahead: int = 0
+    table: int = 0
+    late_table: int = 0
+
+
 class JobTimes(NamedTuple):
     """Cycles of a job: ``staged`` with its constants copied, ``direct`` reading them at home.
 
@@ -22,11 +38,7 @@ class JobTimes(NamedTuple):
     ``staged_lead`` and ``staged_tail`` are for a job whose constants are copied. ``contended`` is the cycles of a job that reads at home
     while a copy keeps that memory busy; ``home`` is the cycles in which the job itself does so. ``copier`` is the cycles in which it uses
     the copier: 0 except for a transfer. ``staged_contended`` and ``staged_home`` are ``contended`` and ``home`` of a job whose constants
-    are copied, but whose feature maps are in the same memory as their originals.
-
-    ``commands`` is the cycles in which the job's commands are fetched, ``commands_contended`` the same during copies, ``first_commands``
-    the same for the first job that is no transfer. The device fetches commands ``ahead`` by that many cycles of such fetches. ``table`` is
-    the cycles to load a table of the job, ``late_table`` the cycles to load a table whose place an earlier job's table has until then.
+    are copied, but whose feature maps are in the same memory as their originals. ``front`` is the cycles of the device's front.
     """
 
     part: int
@@ -41,12 +53,22 @@ class JobTimes(NamedTuple):
     copier: int = 0
     staged_contended: int = 0
     staged_home: int = 0
-    commands: int = 0
-    commands_contended: int = 0
-    first_commands: int = 0
-    ahead: int = 0
-    table: int = 0
-    late_table: int = 0
+    front: FrontTimes = FrontTimes()
+
+    @property
+    def line(self) -> tuple[int, ...]:
+        """The fields in the order of :data:`TIME_FIELDS`."""
+        return (*self[1:-1], *self.front)
+
+    @classmethod
+    def of(cls, part: int, line: Sequence[int]) -> JobTimes:
+        """The times of a part's job from its :attr:`line`."""
+        own = len(cls._fields) - 2
+        return cls._make((part, *line[:own], FrontTimes(*line[own:])))
+
+
+TIME_FIELDS = (*JobTimes._fields[1:-1], *FrontTimes._fields)
+"""Names of the cycles of a job, the front's last, as the compiled core has them."""
 
 
 class CostModel(Protocol):
@@ -68,7 +90,7 @@ class CostModel(Protocol):
         """The first part that has the same constants, which may be the part itself: one copy serves both."""
 
 
-_TIMES, _COSTS = Struct(f"={len(JobTimes._fields) - 1}q"), Struct("=2q")
+_TIMES, _COSTS = Struct(f"={len(TIME_FIELDS)}q"), Struct("=2q")
 
 UNKNOWN = -(1 << 62)
 """Stands for a cost until the device is asked."""
@@ -77,17 +99,17 @@ UNKNOWN = -(1 << 62)
 class KnownCosts:
     """Costs of stripes. The device is asked once for each part and height, because stripes of one height cost the same.
 
-    ``begins`` says where each part's lines begin, one for each height from 0 on. A line of ``times`` has the part, then the fields of
-    JobTimes. A line of ``costs`` has the numbers that plans count: cycles with the constants in cascade memory, where the first ones are
-    read before the stripe, and cycles with the constants read from home. ``hidden`` is the cycles that both leave out, because other jobs
-    run at the same time.
+    ``begins`` says where each part's lines begin, one for each height from 0 on. A line of ``times`` has :data:`TIME_FIELDS`. A line of
+    ``costs`` has the numbers that plans count: cycles with the constants in cascade memory, where the first ones are read before the
+    stripe, and cycles with the constants read from home. ``hidden`` is the cycles that both leave out, because other jobs run at the same
+    time.
     """
 
     def __init__(self, cost: CostModel, rows: Sequence[int]) -> None:
         """``rows`` holds the rows of each part."""
         self.cost = cost
         self.begins = np.cumsum([0, *(count + 1 for count in rows)], dtype=np.int64)
-        self.times = np.zeros((int(self.begins[-1]), len(JobTimes._fields) - 1), dtype=np.int64)
+        self.times = np.zeros((int(self.begins[-1]), len(TIME_FIELDS)), dtype=np.int64)
         self.costs = np.full((int(self.begins[-1]), 2), UNKNOWN, dtype=np.int64)
         self.hidden = np.zeros(int(self.begins[-1]), dtype=np.int64)
         self._begins: list[int] = self.begins.tolist()
@@ -105,12 +127,12 @@ class KnownCosts:
     def ask(self, part: int, start: int, end: int) -> None:
         """Store the device's costs of some rows."""
         line, times = self._begins[part] + end - start, self.cost.times(part, start, end)
-        hidden = self.cost.hidden(part, start, end)
+        hidden, commands = self.cost.hidden(part, start, end), times.front.commands
         if hidden:
             self.hidden[line] = hidden
         # An assignment to an array's row takes several times longer.
-        _TIMES.pack_into(self._flat[0], line * _TIMES.size, *times[1:])
-        costs = max(times.staged - times.staged_lead, times.commands) - hidden, max(times.direct, times.commands) - hidden
+        _TIMES.pack_into(self._flat[0], line * _TIMES.size, *times.line)
+        costs = max(times.staged - times.staged_lead, commands) - hidden, max(times.direct, commands) - hidden
         _COSTS.pack_into(self._flat[1], line * _COSTS.size, *costs)
 
     def lines(self, jobs: JobTable) -> Numbers:

@@ -96,7 +96,7 @@ class CopySearch:
         """Like :meth:`best`, without the compiled core."""
         jobs = self._jobs
         room = Room(tuple(self._extents), addresses, len(jobs.parts), self._budget, patient=patient)
-        times = [JobTimes(part, *jobs.times[kind].tolist()) for part, kind in zip(jobs.parts.tolist(), jobs.kinds.tolist(), strict=True)]
+        times = [JobTimes.of(part, jobs.times[kind].tolist()) for part, kind in zip(jobs.parts.tolist(), jobs.kinds.tolist(), strict=True)]
         known = {line[0]: Constants(*line) for line in self._constants.tolist()}
         low, *others = (Prefetcher(times, room, _shared(jobs), ends=at_ends) for at_ends in range(3))
         begun = min((low.timeline([known[part] for part in chosen]) for chosen in sets), key=lambda timeline: timeline.cycles)

@@ -79,7 +79,7 @@ class _Run:
         self.step = self.copy = self.arrival = self.copier = self.finish = self.port = self.handed = self.tabled = 0
         self.is_copy = self.has_registers = False
         # The first fetch is half used on average.
-        self.fetched = jobs[0].ahead // 2 if jobs else 0
+        self.fetched = jobs[0].front.ahead // 2 if jobs else 0
         self.ready: dict[int, int] = {}
         self.issues: list[Issue] = []
         self.gaps: Gaps | None = None
@@ -153,17 +153,17 @@ class _Run:
 
     def _tables_before(self, first: int) -> list[int]:
         """Cycles to load each table of the jobs before ``first``, which come before a copy that is used from then on."""
-        if not self.jobs[self.step].ahead:
+        if not self.jobs[self.step].front.ahead:
             return []
-        return [job.table for job in self.jobs[max(self.step, self.tabled) : first] if job.table]
+        return [job.front.table for job in self.jobs[max(self.step, self.tabled) : first] if job.front.table]
 
     def _fetch(self, job: JobTimes) -> None:
         """Fetch the next job's commands, no further ahead than the device's buffer allows, and more slowly during a copy."""
-        begin, slowest = max(self.fetched, self.handed - job.ahead), job.commands_contended
+        begin, slowest = max(self.fetched, self.handed - job.front.ahead), job.front.commands_contended
         copying = min(slowest, max(0, self.copier - begin))
-        more = (slowest - job.commands) * copying // slowest if slowest else 0
+        more = (slowest - job.front.commands) * copying // slowest if slowest else 0
         is_first = not (self.has_registers or job.copier)
-        self.fetched = begin + (job.first_commands if is_first else job.commands + more)
+        self.fetched = begin + (job.front.first_commands if is_first else job.front.commands + more)
         self.has_registers |= is_first
 
     def _execute(self) -> None:
@@ -176,7 +176,7 @@ class _Run:
         # Nothing is read ahead before its constants are there and the command processor knows of the job.
         self._fetch(job)
         known = max(self.arrival, self.fetched, self.ready.get(job.part, 0), self.copier if job.copier else 0)
-        table = job.late_table + (job.table if step >= self.tabled else 0)
+        table = job.front.late_table + (job.front.table if step >= self.tabled else 0)
         if table:
             self.copier = max(self.copier, self.handed) + table
             known = max(known, self.copier)

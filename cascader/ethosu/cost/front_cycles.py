@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, cached_property
 
-from msgspec import Struct
-
 from cascader.ethosu.cost.estimate_terms import TRANSFER_WORDS, Terms
 from cascader.ethosu.job.stripes import BufferPlace, whole
 from cascader.ethosu.network.network import LutLoad, Network, ethosu_part
+from cascader.plan.group_costs import FrontTimes
 from npu_model.command_stream.encode import encode_operations
 from npu_model.program import WORD_BYTES, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
-
-
-class FrontTimes(Struct, frozen=True):
-    """Cycles of the front for a job, as JobTimes has them; 0 if other work hides them."""
-
-    commands: int = 0
-    commands_contended: int = 0
-    first_commands: int = 0
-    ahead: int = 0
-    table: int = 0
-    late_table: int = 0
-
 
 _HIDDEN = FrontTimes()
 

@@ -192,7 +192,7 @@ class StripeCost:
             home, held = home + beside, self._terms.direct.held_cycles
             least = ceil(home / CONTENDED_SHARE)
         # The stripes of a part share one load of its table, which does not count.
-        front, is_whole = self._front.of(part), height == self._graph.parts[part].rows
+        front = self._front.of(part)
         return JobTimes(
             part=part,
             staged=staged.cycles,
@@ -206,12 +206,7 @@ class StripeCost:
             copier=direct.cycles if part in self.transfers else 0,
             staged_contended=max(staged.cycles + held, shared),
             staged_home=beside,
-            commands=front.commands,
-            commands_contended=front.commands_contended,
-            first_commands=front.first_commands,
-            ahead=front.ahead,
-            table=front.table if is_whole else 0,
-            late_table=front.late_table if is_whole else 0,
+            front=front if height == self._graph.parts[part].rows else front._replace(table=0, late_table=0),
         )
 
     def hidden(self, part: int, start: int, end: int) -> int:

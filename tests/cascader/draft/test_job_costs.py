@@ -60,8 +60,8 @@ def test_jobs_and_neighbours_have_the_cycles_of_the_device_whatever_groups_were_
         jobs, costed = schedule_groups(scheduler, groups), costs.costed(groups, group_table(scheduler, groups))
         assert costed.parts.tolist() == [job.part for job in jobs]
         found = [tuple(costed.times[kind].tolist()) for kind in costed.kinds]
-        assert found == [COST.times(job.part, job.start, job.end)[1:] for job in jobs]
-        times = [JobTimes(job.part, *line) for job, line in zip(jobs, found, strict=True)]
+        assert found == [COST.times(job.part, job.start, job.end).line for job in jobs]
+        times = [JobTimes.of(job.part, line) for job, line in zip(jobs, found, strict=True)]
         least = sum(min(one.staged - one.staged_lead, one.direct - one.lead) for one in times)
         assert costs.least(groups) == least - sum(device.hidden(job.part, job.start, job.end) for job in jobs)
         for step in range(1, len(jobs)):

@@ -93,7 +93,7 @@ def test_copies_by_turns_begin_with_either_end(ends: int, expected: list[int]) -
 def test_a_patient_search_finds_places_that_are_just_large_enough() -> None:
     """Two copies of 80,016 bytes fill an arena of 160,032, of which another search sees pieces of 80 bytes alone."""
     size, jobs, kinds = 80_016, 3, np.zeros(3, dtype=np.int64)
-    times = np.array([JobTimes(0, 100_000, 400_000, 0, 0, 500_000, 300_000, 0, 0)[1:]], dtype=np.int64)
+    times = np.array([JobTimes(0, 100_000, 400_000, 0, 0, 500_000, 300_000, 0, 0).line], dtype=np.int64)
     costed = CostedJobs(np.arange(jobs), kinds, times, kinds, np.zeros((1, 4), dtype=np.int64), None)
     constants = np.array([[part, size, 90_000, part, part, 0] for part in (1, 2)], dtype=np.int64)
     sets = [frozenset({1, 2})]
