@@ -11,23 +11,19 @@ from msgspec.structs import asdict
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule
 from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.units import Cycles, RelativeError, Seed, Sha256, Tools
+from validation.calibrate.calibration import CheckedPoint
 from validation.calibrate.evaluation import Errors
-from validation.calibrate.profile import ErrorFigures, FittedValue, FoldErrors
-from validation.fvp.scores import BeatScore
+from validation.calibrate.profile import ErrorFigures, FittedPoint, FittedValue, FoldErrors
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
 
-class CheckedPointEntry(Entry, frozen=True):
+class CheckedPointEntry(CheckedPoint, Entry, frozen=True, kw_only=True):
     """A measurement in replay, by the profile and by the default parameters."""
 
-    name: str
-    npu_active: int
-    recorded: int | None
     cycles: Cycles
     default_cycles: Cycles
-    beats: tuple[BeatScore, ...]
     error: RelativeError
     default_error: float
 
@@ -53,13 +49,10 @@ class CloseSetEntry(Entry, frozen=True):
     draws: Annotated[int, meaning("Draws of the bootstrap that the set suits best.")]
 
 
-class FitPointEntry(Entry, frozen=True):
+class FitPointEntry(FittedPoint, Entry, frozen=True):
     """A measurement that a profile was fitted to."""
 
-    name: str
     sha256: Sha256
-    source: str
-    npu_active: int
     cycles: Cycles
 
 

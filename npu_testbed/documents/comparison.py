@@ -11,6 +11,7 @@ from npu_testbed.documents.frontier import FrontierEntry
 from npu_testbed.documents.inference import FindingEntry, Inferred
 from npu_testbed.documents.replay import CompileDocument
 from npu_testbed.documents.units import Bytes, Cycles, InputsOutputs, RecomputedMacs
+from validation.vela.replays import VelaScore
 
 _CacheSize = Annotated[int | None, meaning("Bytes of the arena that was asked for; null for Vela's default.")]
 _CyclesRatio = Annotated[float | None, meaning("Our cycles by Vela's.")]
@@ -163,20 +164,13 @@ class ComparisonSummaryEntry(Entry, frozen=True):
     passed: bool
 
 
-class VelaScoreEntry(Entry, frozen=True):
+class VelaScoreEntry(VelaScore, Entry, frozen=True):
     """A schedule of Vela's in replay, and Vela's own figures."""
 
-    network: str
-    accelerator: str
-    optimise: str
-    arena: int
-    peak: int
-    live_peak: int
-    vela_sram: int
     cycles: Cycles
     vela_cycles: Cycles
     cpu_operators: Annotated[int, meaning("Operators on the CPU, by name.")]
-    verdict: str
+    verdict: str  # type: ignore[assignment]  # its name
     estimate_error: float
     passed: bool
 

@@ -8,6 +8,8 @@ from msgspec import UNSET, UnsetType, field
 
 from npu_testbed.documents.document import STRUCTURE, Document, Entry
 from npu_testbed.documents.units import Cycles, RelativeError, Timing
+from validation.fvp.references.records import ReferencePoint, SingleOperator, Sweep, WholeRun
+from validation.fvp.scores import ScoreBar, ScoreSummary
 
 
 class CountedEntry(Entry, frozen=True):
@@ -30,14 +32,9 @@ class PortCountersEntry(Entry, frozen=True):
     ext_wr: CountedEntry | UnsetType = field(default=UNSET, name="EXT_WR")
 
 
-class FvpBarEntry(Entry, frozen=True):
-    """A bar of the scorecard; ``known`` explains a bar that is missed."""
+class FvpBarEntry(ScoreBar, Entry, frozen=True, kw_only=True):
+    """A bar of the scorecard."""
 
-    what: str
-    value: float
-    limit: float
-    count: int
-    known: str
     passed: bool
     verdict: str
 
@@ -50,94 +47,45 @@ class WithinEntry(Entry, frozen=True):
     five: float = field(name="0.05")
 
 
-class PointsSummaryEntry(Entry, frozen=True):
+class PointsSummaryEntry(ScoreSummary, Entry, frozen=True):
     """Errors of the points with or without timing adapters."""
 
-    adapters: bool
-    count: int
-    mean: float
-    worst: float
-    vela_mean: float
-    vela_worst: float
-    within: WithinEntry
+    within: WithinEntry  # type: ignore[assignment]  # by the names of the shares
 
 
-class PublishedRunEntry(Entry, frozen=True):
-    """A published run of a network in replay."""
+class PublishedPointEntry(ReferencePoint, Entry, frozen=True):
+    """A published point in replay, with Vela's estimate."""
 
-    network: str
-    accelerator: str
-    source: str
-    stream_sha256: str
-    active: int
-    total: int
+    beats: PortCountersEntry  # type: ignore[assignment]  # with ours
     cycles: Cycles
     error: RelativeError
-    beats: PortCountersEntry
-
-
-class PublishedPointEntry(PublishedRunEntry, frozen=True):
-    """A published point, with Vela's estimate."""
-
-    platform: str
-    adapters: bool
     vela_cycles: Cycles
     vela_error: float
 
 
-class WholeRunEntry(PublishedRunEntry, frozen=True):
-    """A published run of small kernels."""
+class WholeRunEntry(WholeRun, Entry, frozen=True):
+    """A published run of small kernels in replay."""
 
-    optimise: str
+    beats: PortCountersEntry  # type: ignore[assignment]  # with ours
+    active: int
+    cycles: Cycles
+    error: RelativeError
 
 
-class KnobEntry(Entry, frozen=True):
-    """A run of a published sweep of one parameter of the timing adapters."""
+class KnobEntry(Sweep, Entry, frozen=True, kw_only=True):
+    """A run of a published sweep of one parameter of the timing adapters, in replay."""
 
-    network: str
-    accelerator: str
-    source: str
-    knob: str
-    sram_cap: int
-    ext_cap: int
-    ext_latency: int
-    active: int | None
-    total: int
     cycles: Cycles
     cycles_on_grid: int
     error: RelativeError
     resolution: float
 
 
-class ExtentEntry(Entry, frozen=True):
-    """A height, a width and a depth."""
-
-    height: int
-    width: int
-    depth: int
-
-
-class PaddingEntry(Entry, frozen=True):
-    """Padding on four sides."""
-
-    top: int
-    left: int
-    bottom: int
-    right: int
-
-
-class ReplayedOperatorEntry(Entry, frozen=True):
+class ReplayedOperatorEntry(SingleOperator, Entry, frozen=True):
     """A published operator on its own in replay."""
 
-    source: str
-    accelerator: str
-    depthwise: bool
-    ifm: ExtentEntry
-    ofm: ExtentEntry
-    block: ExtentEntry
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: PaddingEntry
+    kernel: tuple[int, ...]  # type: ignore[assignment]  # one type with those of other documents
+    stride: tuple[int, ...]  # type: ignore[assignment]
     expected_cycles: Cycles
     cycles: Cycles
     mac_cycles: Cycles

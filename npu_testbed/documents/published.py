@@ -61,6 +61,7 @@ def _written_out(node: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str,
         part = parts[node["$ref"]]
         found = {key: value for key, value in part.items() if key not in ("title", "description")} | found
     if "properties" in found:
+        found["additionalProperties"] = False
         # A key with a default other than UNSET is always present.
         found["required"] = sorted({*found["required"], *(key for key, one in found["properties"].items() if "default" in one)})
         found["properties"] = {key: _written_out(one, parts) for key, one in found["properties"].items()}

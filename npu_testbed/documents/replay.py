@@ -23,6 +23,7 @@ from npu_testbed.documents.units import (
     Timing,
     Tools,
 )
+from sim.views.layers import LayerRow
 
 _MeasuredCycles = Annotated[int, meaning("NPU cycles that were measured, rounded.")]
 _ReplayedCycles = Annotated[int, meaning("NPU cycles of the replay.")]
@@ -126,21 +127,16 @@ class SummaryEntry(Entry, frozen=True):
     as_planned: bool
 
 
-class LayerEntry(Entry, frozen=True):
+class LayerEntry(LayerRow, Entry, frozen=True, kw_only=True):
     """A layer of a replay."""
 
-    layer: str
-    operator: str
     cycles: Cycles
     share: Annotated[float, meaning("Part of all NPU cycles, 0 to 1.")]
-    binding: str
     axi0_read_bytes: Bytes
     axi0_write_bytes: Bytes
     axi1_read_bytes: Bytes
-    mac_utilisation: _Utilisation
-    kernels: int
-    transfers: int
     axi1_write_bytes: Bytes
+    mac_utilisation: _Utilisation
 
 
 class StallEntry(Entry, frozen=True):

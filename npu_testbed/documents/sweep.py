@@ -8,8 +8,25 @@ from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
 from npu_testbed.documents.units import ArenaBytes, Bytes, Cycles, Homes, Macs, MemorySystemEntry, OutsideBytes, RecomputedMacs, Timing
 
 
-class SweepPointEntry(Entry, frozen=True):
-    """A point of a sweep with its answer: zeros and a reason in ``refused`` without a schedule."""
+class Answer(Entry, frozen=True):
+    """Result of a point: the figures of its schedule in replay, or zeros and the reason in ``refused``.
+
+    ``outside_bytes`` are the bytes of tensors outside the arena; ``recomputed_macs`` are the recomputed part of ``macs``.
+    """
+
+    arena_bytes: ArenaBytes = 0
+    cycles: Cycles = 0
+    axi0_bytes: Bytes = 0
+    axi1_bytes: Bytes = 0
+    schedule_sha256: str = ""
+    refused: str = ""
+    outside_bytes: OutsideBytes = 0
+    macs: Macs = 0
+    recomputed_macs: RecomputedMacs = 0
+
+
+class SweepPointEntry(Answer, frozen=True, kw_only=True):
+    """A point of a sweep with its answer."""
 
     model: str
     model_sha256: str
@@ -27,15 +44,6 @@ class SweepPointEntry(Entry, frozen=True):
     within_percent: Annotated[
         float, meaning("Per cent of the fastest schedule's cycles that the smallest arena may cost; 0 for the fastest.")
     ]
-    arena_bytes: ArenaBytes
-    cycles: Cycles
-    axi0_bytes: Bytes
-    axi1_bytes: Bytes
-    schedule_sha256: str
-    refused: str
-    outside_bytes: OutsideBytes
-    macs: Macs
-    recomputed_macs: RecomputedMacs
     milliseconds: Annotated[float | None, meaning("Time at the memory system's clock.")]
 
 

@@ -129,4 +129,4 @@ def bricks(simulation: Simulation) -> Iterator[Finding]:
             f"{depth} channels take {ceil_div(depth, BRICK)} bricks of {BRICK}: with {kept} the peak of live bytes falls by {now - then:,} "
             f"({percent(share)}), to {then:,}."
         )
-        yield Finding(KIND, text, f"tensors of {depth} channels with {kept}", 0, now - then, share, simulation.planned_bytes)
+        yield Finding(KIND, text, f"tensors of {depth} channels with {kept}", 0, now - then, simulation.planned_bytes, share)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
 from msgspec.structs import replace
+
+from npu_testbed.documents.inference import FindingEntry
 
 MOST = 5
 """Largest number of findings that a report names, because a reader changes one thing at a time."""
@@ -14,7 +15,7 @@ LEAST = 0.01
 """Part of the cycles, or of the bytes, below which a saving is not worth a sentence."""
 
 
-class Finding(Struct, frozen=True):
+class Finding(FindingEntry, frozen=True):
     """One possible change.
 
     ``text`` says it in a sentence, and ``changed`` names the change in the replay. ``cycles`` and ``bytes`` are its savings of NPU cycles
@@ -22,19 +23,13 @@ class Finding(Struct, frozen=True):
     maps and copies: the planned ones, or more if the change copies more.
     """
 
-    kind: str
-    text: str
-    changed: str
-    cycles: int
-    bytes: int
     share: float
-    needs: int
 
 
 def with_needs(found: Finding, planned: int, budget: int | None = None) -> Finding:
     """The finding with its need of SRAM, if that exceeds ``planned``, and with the bytes beyond a ``budget``.
 
-    >>> with_needs(Finding("weights", "A copy saves 9 cycles (3.0%).", "", 9, 0, 0.03, 4096), 4000, 4080).text
+    >>> with_needs(Finding("weights", "A copy saves 9 cycles (3.0%).", "", 9, 0, 4096, 0.03), 4000, 4080).text
     'A copy saves 9 cycles (3.0%); it needs 4,096 bytes of SRAM in all, 16 more than the budget.'
     """
     if found.needs <= planned:

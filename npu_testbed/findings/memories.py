@@ -55,7 +55,7 @@ def faster_memories(simulation: Simulation) -> Iterator[Finding]:
             share = part(saved, cycles)
             changes = f"{words} of the memory {printable(system.ports[port].name, _NAME)} behind AXI{port}"
             text = f"{changes[:1].upper()}{changes[1:]} saves {saved:,} cycles ({percent(share)})."
-            yield Finding(KIND, text, changes, saved, 0, share, simulation.planned_bytes)
+            yield Finding(KIND, text, changes, saved, 0, simulation.planned_bytes, share)
 
 
 def memories(simulation: Simulation) -> Iterator[Finding]:

@@ -114,4 +114,4 @@ def moves(simulation: Simulation) -> Iterator[Finding]:
         saved = simulation.replay.cycles - without
         share = part(saved, simulation.replay.cycles)
         text = f"{count(group.number, 'pool')} only {_REMEDY[where, group.transposed]} saves {saved:,} cycles ({percent(share)})."
-        yield Finding(KIND, text, f"left out {count(group.number, 'kernel')}", saved, 0, share, simulation.planned_bytes)
+        yield Finding(KIND, text, f"left out {count(group.number, 'kernel')}", saved, 0, simulation.planned_bytes, share)

@@ -40,4 +40,4 @@ def unmet_limit(request: Request, simulation: Simulation, show: Progress) -> tup
         return ()
     remedy = f"`npu-testbed schedule` meets it with {found}" if found else "no option of `npu-testbed schedule` that was tried meets it"
     text = f"Vela exceeds the limit of {limit:,} bytes by {size - limit:,}; {remedy}."
-    return (Finding(KIND, text, "another schedule", 0, size - limit, part(size - limit, size), limit),)
+    return (Finding(KIND, text, "another schedule", 0, size - limit, limit, part(size - limit, size)),)

@@ -59,7 +59,7 @@ def _finding(simulation: Simulation, layer: WaitingLayer, trial: Trial) -> Findi
     share = part(saved, simulation.replay.cycles)
     waits = f"{_title(simulation, layer)} waits for its weights {percent(_waited(layer))} of its time"
     text = f"{waits}: {trial.words} saves {saved:,} cycles ({percent(share)})."
-    return Finding(KIND, text, f"{_title(simulation, layer)}: {trial.changed}", saved, 0, share, simulation.planned_bytes + trial.copied)
+    return Finding(KIND, text, f"{_title(simulation, layer)}: {trial.changed}", saved, 0, simulation.planned_bytes + trial.copied, share)
 
 
 def _is_worth_joining(simulation: Simulation, trial: Trial) -> bool:
@@ -91,7 +91,7 @@ def _joined(simulation: Simulation, gains: Sequence[tuple[WaitingLayer, Trial]])
         f"{size:,} bytes into SRAM of their own ahead saves {saved:,} cycles ({percent(share)})."
     )
     changed = "; ".join(f"{_title(simulation, layer)}: {trial.changed}" for layer, trial in chosen)
-    return Finding(KIND, text, changed, saved, 0, share, simulation.planned_bytes + size)
+    return Finding(KIND, text, changed, saved, 0, simulation.planned_bytes + size, share)
 
 
 def _kernels_of(program: Program, name: str) -> tuple[int, ...]:

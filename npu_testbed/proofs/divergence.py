@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import KernelOperation, Operation, Program
+from npu_testbed.documents.verify import DivergenceEntry
 from sim.functional import FilterCache, NetworkState, RegionBytes, run
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import Arrays
@@ -28,14 +28,8 @@ _SLICE = 8
 """A part of a tensor's channels begins at a multiple of this number of channels."""
 
 
-class Divergence(Struct, frozen=True):
+class Divergence(DivergenceEntry, frozen=True):
     """The first layer whose tensor differs: ``differing`` of ``size`` elements, by ``largest`` at most (-1: unknown)."""
-
-    reference: str
-    layer: str
-    differing: int
-    size: int
-    largest: int
 
     @property
     def text(self) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import Binding
+from npu_testbed.documents.verify import OutputEntry
 from npu_testbed.models.undefined import defined_part
 from npu_testbed.proofs.divergence import Divergence
 from sim.functional import FilterCache, NetworkState, run
@@ -33,18 +34,13 @@ _QUANTISED_BITS = 16
 """Widest integers that a network's activations are quantised to."""
 
 
-class OutputComparison(Struct, frozen=True):
+class OutputComparison(OutputEntry, frozen=True):
     """One output of all inferences and one reference: ``differing`` of ``size`` bytes.
 
     ``undefined`` are the bytes that could not be compared, because the operator defines only a part of its output. ``is_vacuous``: no
     inference defined half of the output.
     """
 
-    reference: str
-    output: str
-    differing: int
-    size: int
-    undefined: int = 0
     is_vacuous: bool = False
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from msgspec import Struct
-
 from npu_model.compiled.network import CpuOperator
 from npu_model.memory.outer_arena import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_model.printable import printable
@@ -17,7 +15,7 @@ from npu_testbed.cpu_time.estimate import basis_text, inference_json, inference_
 from npu_testbed.devices.memory_options import memory_system_json
 from npu_testbed.devices.timing import timing_json, timing_text
 from npu_testbed.documents.document import extended
-from npu_testbed.documents.replay import ReplayDocument
+from npu_testbed.documents.replay import ReplayDocument, SummaryEntry
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.inputs_outputs import inputs_outputs_json, inputs_outputs_text
@@ -33,33 +31,17 @@ _VALUE = 400
 """Characters of a value in one line of the summary."""
 
 
-class Summary(Struct, frozen=True):
+class Summary(SummaryEntry, frozen=True, kw_only=True):
     """The figures of one replay.
 
     ``cycles`` is NPU ACTIVE; ``milliseconds`` is that time at the memory system's clock. ``peak_bytes`` is the SRAM for feature maps that
     the replay touches, ``live_peak_bytes`` its most bytes that are still needed, and ``planned_bytes`` the bytes that the plan sets aside.
     ``constant_bytes`` are the weights, scales and tables. ``beats`` are data beats of 8 bytes per port and direction. ``mac_utilisation``
     is the share (0 to 1) of the accelerator's multiply-accumulates that the network's mathematics needs. ``cpu_operators`` take no NPU
-    cycles.
+    cycles. ``as_planned`` says whether the touched bytes, rounded up to the arena's alignment, are the planned ones.
     """
 
-    cycles: int
-    milliseconds: float
-    peak_bytes: int
-    live_peak_bytes: int
-    planned_bytes: int
-    constant_bytes: int
-    beats: dict[str, int]
-    macs: int
-    mac_utilisation: float
-    kernels: int
-    transfers: int
-    cpu_operators: dict[str, int]
-
-    @property
-    def as_planned(self) -> bool:
-        """Whether the bytes that the replay touches, rounded up to the arena's alignment, equal the planned ones."""
-        return round_up(self.peak_bytes, ALIGNMENT) == self.planned_bytes
+    beats: dict[str, int]  # type: ignore[assignment]  # by port and direction
 
 
 def summarise(simulation: Simulation) -> Summary:
@@ -81,6 +63,7 @@ def summarise(simulation: Simulation) -> Summary:
         kernels=sum(len(program.kernels) for program in programs),
         transfers=sum(len(program.transfers) for program in programs),
         cpu_operators=dict(sorted(operators.items())),
+        as_planned=round_up(replay.footprint.peak, ALIGNMENT) == simulation.planned_bytes,
     )
 
 

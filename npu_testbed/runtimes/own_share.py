@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
+from npu_testbed.documents.units import OwnShareEntry
 from npu_testbed.runtimes.kernel_scratch import beyond_plan
 
 # Measured with mlek_inference_runner.axf of the wheel mlia-ethos-u 0.1.0 (Arm's evaluation kit 25.12, GCC 13.2.1, built for a Cortex-M55,
@@ -38,15 +37,13 @@ _METHOD, _VALUE, _VALUE_SPREAD = 72, 69, 1
 """Most bytes of ExecuTorch's method: a fixed number, then for each input and output; and the bytes by which one of these may be smaller."""
 
 
-class OwnShare(Struct, frozen=True):
+class OwnShare(OwnShareEntry, frozen=True):
     """The least and the most bytes that the runtime takes for itself, and the most that its planner needs instead of activations.
 
     ``kernels`` are those bytes of the most that operators on the CPU keep, or need as scratch after the activations. ``unmeasured`` are
     the operators on the CPU whose kernels may take more.
     """
 
-    least: int
-    most: int
     planner: int
     unmeasured: tuple[str, ...] = ()
     kernels: int = 0

@@ -241,7 +241,7 @@ def test_advice_that_fails_is_left_out_with_a_note(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(_simulation: Simulation) -> Iterator[Finding]:
-        yield Finding("fails", "", "", 1 << 40, 0, 1.0, 0)
+        yield Finding("fails", "", "", 1 << 40, 0, 0, 1.0)
         raise error
 
     simulation = flash_bound()
@@ -304,11 +304,11 @@ def test_a_schedule_of_ours_has_the_finding_unless_its_layout_pads_nothing() -> 
 
 
 def test_the_largest_come_first_and_few_are_named() -> None:
-    many = [Finding("a", str(index), "", index, 0, index / 100, 0) for index in range(20)]
+    many = [Finding("a", str(index), "", index, 0, 0, index / 100) for index in range(20)]
     chosen = largest(many)
     assert [one.cycles for one in chosen] == [19, 18, 17, 16, 15]
     assert len(chosen) == MOST
-    assert not largest([Finding("a", "", "", 1, 0, LEAST / 2, 0)])
+    assert not largest([Finding("a", "", "", 1, 0, 0, LEAST / 2)])
 
 
 def test_findings_do_not_change_what_they_are_about() -> None:

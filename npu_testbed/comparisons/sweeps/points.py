@@ -1,10 +1,10 @@
-"""Points of a sweep, which are Requests: their names, and the answer to one."""
+"""Points of a sweep, which are Requests: their names."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
 from cascader.ethosu.search.request import ModelSource, Request
 from npu_model.accelerator import accelerator
@@ -41,20 +41,3 @@ def point_json(request: Request) -> dict[str, Any]:
 def key_of_point(request: Request) -> str:
     """The digest of everything that determines the answer to a point."""
     return key_of_request("sweep", request)
-
-
-class Answer(Struct, frozen=True):
-    """Result of a point: the figures of its schedule in replay, or zeros and the reason in ``refused``.
-
-    ``outside_bytes`` are the bytes of tensors outside the arena; ``recomputed_macs`` are the recomputed part of ``macs``.
-    """
-
-    arena_bytes: int = 0
-    cycles: int = 0
-    axi0_bytes: int = 0
-    axi1_bytes: int = 0
-    schedule_sha256: str = ""
-    refused: str = ""
-    outside_bytes: int = 0
-    macs: int = 0
-    recomputed_macs: int = 0

@@ -21,7 +21,8 @@ from npu_model.accelerator import accelerator
 from npu_model.documents import typed
 from npu_model.errors import InputError
 from npu_testbed.comparisons.sweeps.cluster import Cluster, distributed
-from npu_testbed.comparisons.sweeps.points import Answer, key_of_point, point_json
+from npu_testbed.comparisons.sweeps.points import key_of_point, point_json
+from npu_testbed.documents.sweep import Answer
 from npu_testbed.ground.answers import Answers
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.legalise import load_task
