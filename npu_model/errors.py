@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from npu_model.front import later
 
-if TYPE_CHECKING:
-    import difflib
-else:
-    difflib = later("difflib")  # most names are right
+with later():
+    import difflib  # most names are right
 
 
 class InputError(ValueError):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -15,10 +15,8 @@ from npu_model.errors import InputError, did_you_mean
 from npu_model.front import later
 from npu_model.printable import shown
 
-if TYPE_CHECKING:
-    from importlib import metadata
-else:
-    metadata = later("importlib.metadata")  # The import takes a fortieth of a second, and few users register anything.
+with later():
+    from importlib import metadata  # The import takes a fortieth of a second, and few users register anything.
 
 FORMS, COSTS = "npu_testbed.forms", "npu_testbed.costs"
 """Groups of entry points: forms of a network, and costs of a schedule."""

@@ -9,10 +9,14 @@
 # ruff: noqa: F405  # names in __all__ that are imported from npu_testbed.verbs
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from npu_model.front import front
+from npu_model.front import later
 from npu_model.version import VERSION
+
+# The import of the package alone loads neither numpy nor simpy.
+with later():
+    from npu_testbed import verbs as _verbs
 
 if TYPE_CHECKING:
     from npu_testbed.verbs import *  # noqa: F403  # each verb with its type
@@ -44,8 +48,10 @@ __all__ = [
 ]
 
 
-# The import of the package alone loads neither numpy nor simpy.
-__getattr__ = front(__name__, {"npu_testbed.verbs": __all__})
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_verbs, name)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -27,12 +26,9 @@ from sim.engine.terms import Times
 from sim.events import Cause, Listener, Unit
 from sim.footprint import Footprint, footprint
 
-if TYPE_CHECKING:
-    from sim.engine import engine, transactions
-else:
+with later():
     # Compiled replays need neither the engine nor SimPy, whose import takes a fiftieth of a second.
-    engine = later("sim.engine.engine")
-    transactions = later("sim.engine.transactions")
+    from sim.engine import engine, transactions
 
 MAX_BLOCKS = 4_000_000
 """Largest number of OFM blocks that a replay accepts: far beyond any real network, so that a damaged file cannot run for hours."""

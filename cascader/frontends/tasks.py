@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -26,10 +25,8 @@ from npu_model.compiled.layouts import layouts_of
 from npu_model.front import later
 from npu_model.memory.system import MemorySystem
 
-if TYPE_CHECKING:
-    from cascader.ethosu.spill import spills
-else:
-    spills = later("cascader.ethosu.spill.spills")  # few searches move tensors out of the arena
+with later():
+    from cascader.ethosu.spill import spills  # few searches move tensors out of the arena
 
 
 def _provenance(source: ModelSource, request: Request, found: Legalised, note: str, system: MemorySystem) -> Provenance:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -13,11 +13,9 @@ from npu_model.command_stream.writer import RegisterWriter, Widths
 from npu_model.front import later
 from npu_model.program import Control, ControlKind, DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
 
-if TYPE_CHECKING:
-    from npu_model.command_stream import u55, u85
-else:
+with later():
     # A command stream is of one family.
-    u55, u85 = later("npu_model.command_stream.u55"), later("npu_model.command_stream.u85")
+    from npu_model.command_stream import u55, u85
 
 U55 = "u55"
 """The layout of the U55 and the U65."""

@@ -9,11 +9,11 @@ import msgspec
 
 from npu_model.front import later
 
+with later():
+    from npu_model.tflite import model as tflite_models  # options name layouts, and numpy comes with it
+
 if TYPE_CHECKING:
     from npu_model.program import Binding
-    from npu_model.tflite import model as tflite_models
-else:
-    tflite_models = later("npu_model.tflite.model")  # options name layouts, and numpy comes with it
 
 NHWC = "NHWC"
 """The order of an array with the channels last, which the NPU reads and writes."""

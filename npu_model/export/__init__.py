@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from npu_model.front import front
 
-if TYPE_CHECKING:
+# A compilation writes one of these formats.
+with front() as __getattr__:
     from npu_model.export.c_source import StreamedRows, c_identifier, export_c
     from npu_model.export.model_library import export_mlf
     from npu_model.export.raw_file import export_raw
     from npu_model.export.tflite_file import export_tflite
 
 __all__ = ["StreamedRows", "c_identifier", "export_c", "export_mlf", "export_raw", "export_tflite"]
-
-# A compilation writes one of these formats.
-__getattr__ = front(
-    __name__,
-    {
-        "npu_model.export.c_source": ["StreamedRows", "c_identifier", "export_c"],
-        "npu_model.export.model_library": ["export_mlf"],
-        "npu_model.export.raw_file": ["export_raw"],
-        "npu_model.export.tflite_file": ["export_tflite"],
-    },
-)

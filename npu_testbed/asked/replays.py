@@ -24,12 +24,11 @@ from npu_testbed.models.input_shapes import ShapedSource
 from npu_testbed.models.sources import BUILT, Model, load_model
 from validation.reading import read_file, read_text
 
+with later():
+    from npu_model.compiled import containers  # a schedule is in none
+
 if TYPE_CHECKING:
     from msgspec import Struct
-
-    from npu_model.compiled import containers
-else:
-    containers = later("npu_model.compiled.containers")  # a schedule is in none
 
 
 class SaysReplay(SaysMemory, Protocol):

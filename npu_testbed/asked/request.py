@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec.structs import replace
 
@@ -29,10 +29,8 @@ from npu_testbed.models.input_shapes import ShapedSource
 from npu_testbed.models.sources import load_model
 from npu_testbed.models.te_models import TeSource, is_te
 
-if TYPE_CHECKING:
-    from npu_testbed.devices import chips
-else:
-    chips = later("npu_testbed.devices.chips")  # few name one
+with later():
+    from npu_testbed.devices import chips  # few name one
 
 __all__ = [
     "TeSource",

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
 from npu_model.errors import InputError
 from npu_model.front import later
 
-if TYPE_CHECKING:
-    from npu_testbed.models import te_models
-else:
-    te_models = later("npu_testbed.models.te_models")  # --help imports no models
+with later():
+    from npu_testbed.models import te_models  # --help imports no models
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from msgspec import NODEFAULT
 from msgspec.structs import replace
@@ -23,12 +23,9 @@ from npu_testbed.ground.endings import memory_sentence, system_sentence
 from npu_testbed.ground.progress import silent
 from npu_testbed.models.te_models import is_graph, source_of
 
-if TYPE_CHECKING:
-    from cascader.ethosu.job import schedule as schedules
+with later():
+    from cascader.ethosu.job import schedule as schedules  # Few verbs get a schedule object.
     from npu_testbed.replays import scheduling
-else:
-    schedules = later("cascader.ethosu.job.schedule")  # Few verbs get a schedule object.
-    scheduling = later("npu_testbed.replays.scheduling")  # the same
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -32,13 +32,12 @@ from npu_testbed.ground.endings import (
 from npu_testbed.ground.output import OutputError
 from npu_testbed.ground.termination import Terminated, terminations
 
-if TYPE_CHECKING:
-    from npu_testbed.asked import making
-    from npu_testbed.asked.ask import Ask
+with later():
+    from npu_testbed.asked import making  # --help and --version answer at once
     from npu_testbed.commands import printing
-else:
-    making = later("npu_testbed.asked.making")  # --help and --version answer at once
-    printing = later("npu_testbed.commands.printing")  # the same
+
+if TYPE_CHECKING:
+    from npu_testbed.asked.ask import Ask
 
 
 def build_parser() -> Parser:

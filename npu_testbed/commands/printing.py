@@ -9,14 +9,13 @@ from npu_model.front import later
 from npu_testbed.ground.endings import say
 from npu_testbed.ground.progress import progress
 
+with later():
+    from npu_testbed.devices import chips  # few name one
+    from npu_testbed.ground import terminal  # The colours of a report do not belong into a document.
+
 if TYPE_CHECKING:
     from npu_testbed.asked.ask import Ask
-    from npu_testbed.devices import chips
-    from npu_testbed.ground import terminal
     from npu_testbed.outcomes import Outcome
-else:
-    chips = later("npu_testbed.devices.chips")  # few name one
-    terminal = later("npu_testbed.ground.terminal")  # The colours of a report do not belong into a document.
 
 
 def _unknowns(ask: Ask[Any]) -> Iterator[str]:

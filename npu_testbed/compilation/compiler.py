@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,10 +43,8 @@ from npu_testbed.replays.simulation import Simulation, simulate_schedule
 from npu_testbed.runtimes.chosen_runtime import planned_room
 from sim import quick_cycles
 
-if TYPE_CHECKING:
-    from npu_testbed.compilation import debug_xml
-else:
-    debug_xml = later("npu_testbed.compilation.debug_xml")  # written with --enable-debug-db alone
+with later():
+    from npu_testbed.compilation import debug_xml  # written with --enable-debug-db alone
 
 __all__ = ["Compilation", "Reports", "Target", "Verdict", "compile_model", "debug_files", "network_name"]
 

@@ -7,8 +7,6 @@ schedules that are no larger and no slower than Vela Size.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
@@ -25,10 +23,8 @@ from npu_testbed.compilation.peer import PeerFigures
 from npu_testbed.replays.scheduling import choice_of
 from npu_testbed.searches.other_ways import with_other_ways
 
-if TYPE_CHECKING:
-    from npu_testbed.searches import frontiers
-else:
-    frontiers = later("npu_testbed.searches.frontiers")  # A frontier is only searched for the smallest schedule that is as fast as Vela's.
+with later():
+    from npu_testbed.searches import frontiers  # A frontier is only searched for the smallest schedule that is as fast as Vela's.
 
 
 def fits(figures: PeerFigures, bound: int | None) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from npu_model.errors import InputError
 from npu_model.front import later
@@ -13,13 +12,10 @@ from npu_model.memory.timing_adapter import parse_profile, profile, profile_name
 from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from validation.reading import read_configuration
 
-if TYPE_CHECKING:
-    from importlib import resources
+with later():
+    from importlib import resources  # a path of the user's is a file
 
-    from npu_model.memory import vela_ini
-else:
-    resources = later("importlib.resources")  # a path of the user's is a file
-    vela_ini = later("npu_model.memory.vela_ini")  # a timing adapter is another source of memories
+    from npu_model.memory import vela_ini  # a timing adapter is another source of memories
 
 
 def vela_ini_text() -> str:

@@ -6,7 +6,7 @@ import json
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -19,10 +19,8 @@ from npu_testbed.devices.configs import configuration_file, load_memory_system, 
 from npu_testbed.devices.settings import Setting, setting, with_setting
 from npu_testbed.documents.units import MemorySystemEntry
 
-if TYPE_CHECKING:
-    from npu_testbed.devices import chips
-else:
-    chips = later("npu_testbed.devices.chips")  # few name one
+with later():
+    from npu_testbed.devices import chips  # few name one
 
 DEFAULT_TIMING_ADAPTER = "u55_high_end"
 """Ethos_U55_High_End_Embedded and Shared_Sram with the limits of the Corstone-300 FVP. The accuracy table is measured on it."""

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from npu_model.front import later
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
-if TYPE_CHECKING:
+with later():
     from validation import reading
     from validation.calibrate import profile
-else:
-    profile = later("validation.calibrate.profile")
-    reading = later("validation.reading")
 
 
 def load_timing(path: str | Path | None) -> TimingParameters:

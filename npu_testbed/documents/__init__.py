@@ -7,16 +7,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from npu_model.front import front
 from npu_testbed.documents.document import Document, Entry
 
-if TYPE_CHECKING:
+# Few commands print a schema.
+with front() as __getattr__:
     from npu_testbed.documents.published import json_schema, schema_names, schema_version
 
 __all__ = ["Document", "Entry", "json_schema", "schema_names", "schema_version"]
-
-
-# Few commands print a schema.
-__getattr__ = front(__name__, {"npu_testbed.documents.published": ["json_schema", "schema_names", "schema_version"]})

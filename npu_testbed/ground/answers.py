@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,10 +29,8 @@ from npu_testbed.ground.files import remove_leftovers, require_folder, write_fil
 from npu_testbed.ground.versions import tool_versions
 from validation.reading import read_file
 
-if TYPE_CHECKING:
-    from importlib import metadata
-else:
-    metadata = later("importlib.metadata")  # Most commands keep no answers, and the import takes a fortieth of a second.
+with later():
+    from importlib import metadata  # Most commands keep no answers, and the import takes a fortieth of a second.
 
 T = TypeVar("T")
 

@@ -13,12 +13,12 @@ from npu_testbed.ground.endings import INTERRUPTED
 from npu_testbed.ground.progress import Progress
 from npu_testbed.ground.termination import Terminated, TimeIsUp, time_limit
 
+with later():
+    from cascader.ethosu.verify import check  # imported by the search that was left
+
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, OnPoint
     from cascader.ethosu.striped.choice import StripedPoint
-    from cascader.ethosu.verify import check
-else:
-    check = later("cascader.ethosu.verify.check")  # imported by the search that was left
 
 
 class Ending(Struct, frozen=True):

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import TYPE_CHECKING
 
 from npu_model.errors import InputError
 from npu_model.front import later
@@ -14,13 +13,11 @@ from npu_model.printable import printable
 from npu_model.version import VERSION
 from npu_testbed.ground.output import Output, OutputError
 
-if TYPE_CHECKING:
+with later():
+    # A mistake of ours is rare, and these imports take a while.
     import platform
     import tempfile
     import traceback
-else:
-    # A mistake of ours is rare, and these imports take a while.
-    platform, tempfile, traceback = later("platform"), later("tempfile"), later("traceback")
 
 AS_VELA = 1
 """Vela's exit status on a failure, and so `compile`'s."""

@@ -5,17 +5,14 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from npu_model.front import later
 from npu_model.printable import printable
 
-if TYPE_CHECKING:
-    from rich import console as consoles
+with later():
+    from rich import console as consoles  # The start-up time is paid only where the output is visible.
     from rich import text as texts
-else:
-    consoles = later("rich.console")  # The start-up time is paid only where the output is visible.
-    texts = later("rich.text")  # the same
 
 _UNSAFE = re.compile(r"[^\n\t -~]")
 

@@ -6,17 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from npu_model.front import later
 from npu_model.printable import printable
 
-if TYPE_CHECKING:
-    from rich import console
+with later():
+    from rich import console  # The start-up time is paid only where the output is visible.
     from rich import progress as bars
-else:
-    console = later("rich.console")  # The start-up time is paid only where the output is visible.
-    bars = later("rich.progress")  # the same
 
 Progress = Callable[[str], None]
 """Callback for the current work."""

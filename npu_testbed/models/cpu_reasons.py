@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,12 +15,9 @@ from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
 from npu_testbed.models.sources import load_model
 
-if TYPE_CHECKING:
+# Most files have no operator on the CPU.
+with later():
     from cascader.frontends.vela import compiler, compiler_options, cpu_reasons
-else:
-    compiler = later("cascader.frontends.vela.compiler")  # most files have no operator on the CPU
-    compiler_options = later("cascader.frontends.vela.compiler_options")  # the same
-    cpu_reasons = later("cascader.frontends.vela.cpu_reasons")  # the same
 
 _COMPILERS_OWN = "OfflineMemoryAllocation"
 

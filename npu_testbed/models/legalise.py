@@ -19,17 +19,14 @@ from npu_model.memory.outer_arena import as_scheduled, has_outer_arena, outer_ho
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.te_models import TeSource
 
-if TYPE_CHECKING:
-    import sim
-    from cascader.ethosu.search.task import Task
+with later():
+    import sim  # imported while Vela ran
     from cascader.frontends import tasks
+    from npu_testbed.models import te_task as te_tasks  # TVM is for who gives Tensor Expressions
+
+if TYPE_CHECKING:
+    from cascader.ethosu.search.task import Task
     from cascader.frontends.vela import Legalised
-    from npu_testbed.models import te_task as te_tasks
-else:
-    Legalised = object  # Only the name of a type: Vela's front end is not imported for it.
-    sim = later("sim")  # imported while Vela ran
-    tasks = later("cascader.frontends.tasks")  # the same
-    te_tasks = later("npu_testbed.models.te_task")  # TVM is for who gives Tensor Expressions
 
 _SEARCH = (
     "cascader.frontends.vela.lift",
@@ -49,7 +46,7 @@ def import_search() -> None:
         import_module(name)
 
 
-Legaliser = Callable[[bytes, str, tuple[str, ...]], Legalised]
+Legaliser = Callable[[bytes, str, tuple[str, ...]], "Legalised"]
 """The answer of :func:`cascader.frontends.vela.legalised` to a model for a device, with operators that stay on the CPU."""
 
 

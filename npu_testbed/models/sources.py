@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -19,13 +18,9 @@ from npu_testbed.models.layouts import ChannelsLast
 from npu_testbed.models.te_models import is_te, refuse_te
 from validation.reading import read_file
 
-if TYPE_CHECKING:
-    from npu_testbed.models import changed_models
-    from validation import portfolio, zoo
-else:
-    changed_models = later("npu_testbed.models.changed_models")  # Few models are read with another shape or order of axes.
-    zoo = later("validation.zoo")  # Only users of numpy pay for its start-up.
-    portfolio = later("validation.portfolio")  # the same
+with later():
+    from npu_testbed.models import changed_models  # Few models are read with another shape or order of axes.
+    from validation import portfolio, zoo  # Only users of numpy pay for its start-up.
 
 ZOO, PORTFOLIO = BUILT = "zoo:", "portfolio:"
 """Prefix of the name of a network that the package builds."""

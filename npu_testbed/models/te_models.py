@@ -14,20 +14,18 @@ from npu_model.errors import InputError
 from npu_model.front import later
 from npu_testbed.models.input_shapes import ShapedSource
 
+with later():
+    # TVM is for who gives Tensor Expressions.
+    from cascader.frontends.te import graph as graphs
+    from cascader.frontends.te import graph_file, host
+
 if TYPE_CHECKING:
     from typing import Any, TypeGuard
 
     from numpy.typing import NDArray
 
-    from cascader.frontends.te import graph as graphs
-    from cascader.frontends.te import graph_file, host
     from cascader.frontends.te.graph import Graph
     from cascader.tensorir.te_frontend import TeGraph
-else:
-    # TVM is for who gives Tensor Expressions.
-    graph_file = later("cascader.frontends.te.graph_file")
-    graphs = later("cascader.frontends.te.graph")
-    host = later("cascader.frontends.te.host")
 
 _AT_HAND = "tensor_expressions:"
 """First characters of the source of a graph in memory; its number follows."""

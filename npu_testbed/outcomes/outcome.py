@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec import Struct, to_builtins
 
@@ -12,10 +12,8 @@ from npu_model.front import later
 from npu_testbed.documents.document import Entry
 from npu_testbed.documents.export import InspectDocument
 
-if TYPE_CHECKING:
-    import html
-else:
-    html = later("html")  # Only a notebook shows an outcome like this.
+with later():
+    import html  # Only a notebook shows an outcome like this.
 
 
 class Outcome(Struct, frozen=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -42,10 +41,8 @@ from npu_testbed.views.arena_map import arena_map
 from npu_testbed.views.sram_map import sram_map_svg
 from validation.layout import filled
 
-if TYPE_CHECKING:
-    from npu_testbed.reports import stripe_plans
-else:
-    stripe_plans = later("npu_testbed.reports.stripe_plans")  # most schedules are of rows
+with later():
+    from npu_testbed.reports import stripe_plans  # most schedules are of rows
 
 
 _AXES = "A stripe is images x rows x columns x channels; of five numbers images x rows x bricks x columns x channels of a brick."

@@ -52,11 +52,11 @@ from validation.litert.cpu_kernels import CpuKernels, require_kernels
 from validation.litert.judge import judge, litert_installed
 from validation.reading import read_file
 
+with later():
+    from npu_testbed.proofs import tensorir_proof  # Only a user of the proof pays for TVM.
+
 if TYPE_CHECKING:
-    from npu_testbed.proofs import tensorir_proof
     from npu_testbed.proofs.tensorir_proof import TensorirProof
-else:
-    tensorir_proof = later("npu_testbed.proofs.tensorir_proof")  # Only a user of the proof pays for TVM.
 
 
 def verify(

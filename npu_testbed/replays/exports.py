@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -19,14 +18,10 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.tflite.identifiers import is_tosa
 from npu_testbed.replays.fast_scratch import in_fast_scratch, require_outer
 
-if TYPE_CHECKING:
-    from cascader.tensorir import c_source
-    from npu_model import export as formats
-    from npu_testbed.replays import streaming
-else:
-    c_source = later("cascader.tensorir.c_source")  # the other formats have no use for TVM
-    formats = later("npu_model.export")  # one of the formats is asked for
-    streaming = later("npu_testbed.replays.streaming")  # few inputs arrive row by row
+with later():
+    from cascader.tensorir import c_source  # the other formats have no use for TVM
+    from npu_model import export as formats  # one of the formats is asked for
+    from npu_testbed.replays import streaming  # few inputs arrive row by row
 
 
 def _tflite(network: CompiledNetwork, name: str, model: bytes | None, cop_format: str) -> dict[str, bytes]:

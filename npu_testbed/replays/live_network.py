@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cascader.ethosu.job.schedule import Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR
@@ -15,13 +14,10 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.models.input_shapes import ShapedSource
 from npu_testbed.models.sources import BUILT, load_model, recorded_source
 
-if TYPE_CHECKING:
+# A compiled network does not need the scheduler.
+with later():
     from cascader.ethosu.codegen import lowering
     from npu_testbed.replays import exports, scheduling
-else:
-    scheduling = later("npu_testbed.replays.scheduling")  # a compiled network does not need the scheduler
-    lowering = later("cascader.ethosu.codegen.lowering")  # the same
-    exports = later("npu_testbed.replays.exports")  # the same
 
 
 class LiveNetwork(Brief, frozen=True):

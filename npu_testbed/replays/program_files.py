@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -28,14 +27,10 @@ from npu_testbed.models.sources import as_recorded, load_model
 from npu_testbed.replays.scheduling import read_schedule
 from validation.reading import read_file
 
-if TYPE_CHECKING:
-    from cascader.frontends.vela import remedies
-    from npu_testbed.replays import exports
+with later():
+    from cascader.frontends.vela import remedies  # Vela's front end is imported only if it is needed.
+    from npu_testbed.replays import exports  # to show a file needs no writers
     from npu_testbed.replays import fast_scratch as scratch
-else:
-    remedies = later("cascader.frontends.vela.remedies")  # Vela's front end is imported only if it is needed.
-    exports = later("npu_testbed.replays.exports")  # to show a file needs no writers
-    scratch = later("npu_testbed.replays.fast_scratch")
 
 _LINE = 2000
 """Characters in the line of a CPU operator."""

@@ -12,15 +12,13 @@ from npu_model.front import later
 from npu_testbed.ground.files import write_file
 from validation.reading import read_text
 
-if TYPE_CHECKING:
-    from cascader import verbs
+with later():
+    from cascader import verbs  # a replay alone does not need the scheduler
     from cascader.ethosu.schedule import layer_by_layer
+    from npu_testbed.models import legalise  # a replay alone does not need the compiler
+
+if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, Task
-    from npu_testbed.models import legalise
-else:
-    verbs = later("cascader.verbs")  # a replay alone does not need the scheduler
-    layer_by_layer = later("cascader.ethosu.schedule.layer_by_layer")  # the same
-    legalise = later("npu_testbed.models.legalise")  # a replay alone does not need the compiler
 
 _ALONE = Run(None)
 

@@ -33,16 +33,14 @@ from sim import Listener, NetworkReplay, counted_network, replay_network
 from sim.functional import require_defined
 from sim.hazards import Hazard, network_hazards
 
-if TYPE_CHECKING:
+with later():
     from cascader.frontends import vela
     from cascader.frontends.vela import model_changes
-    from sim.views import trace
+    from sim.views import trace  # few replays are traced
+
+if TYPE_CHECKING:
     from sim.views.trace import TraceRecorder
     from sim.views.trace_memory import TraceBuffer
-else:
-    vela = later("cascader.frontends.vela")  # as said above
-    model_changes = later("cascader.frontends.vela.model_changes")  # as said above
-    trace = later("sim.views.trace")  # few replays are traced
 
 ENGINES = ("fast", "simpy")
 """Engines of a replay: the fast recurrence, which tells listeners nothing, or the SimPy engine; both count the same cycles."""

@@ -12,19 +12,15 @@ from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.registered import COSTS, failed, find_registered
 
-if TYPE_CHECKING:
+with later():
     import sim
-    from cascader.ethosu.codegen import lowering
+    from cascader.ethosu.codegen import lowering  # a verb that is not called loads nothing
     from cascader.ethosu.job import staging
     from cascader.ethosu.network import network
-    from cascader.ethosu.search.task import Point, Price, Task
     from npu_model import accelerator as accelerators
-else:
-    lowering = later("cascader.ethosu.codegen.lowering")  # a verb that is not called loads nothing
-    staging = later("cascader.ethosu.job.staging")  # the same
-    network = later("cascader.ethosu.network.network")  # the same
-    accelerators = later("npu_model.accelerator")  # the same
-    sim = later("sim")  # the same
+
+if TYPE_CHECKING:
+    from cascader.ethosu.search.task import Point, Price, Task
 
 
 class Figures(Struct, frozen=True):

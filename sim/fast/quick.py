@@ -6,7 +6,6 @@ If the core is not built, the engine answers instead: its values are the same, b
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -25,10 +24,8 @@ from sim.fast.compiled import CompiledCache, compiled_cache
 from sim.footprint import footprint
 from sim.replay import Beats, Counted, NetworkReplay, Replay, check_work, operation_beats, replay, replay_of
 
-if TYPE_CHECKING:
-    from sim.engine import engine
-else:
-    engine = later("sim.engine.engine")  # With a compiled core, no caller needs this module or SimPy.
+with later():
+    from sim.engine import engine  # With a compiled core, no caller needs this module or SimPy.
 
 
 class QuickReplay(Struct, frozen=True):

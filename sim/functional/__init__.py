@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from npu_model.front import front
 
-if TYPE_CHECKING:
+# Every compiled network is asked whether its reads are defined; the other functions are only for networks that run.
+with front() as __getattr__:
     from sim.functional.boxes import ElementBox
     from sim.functional.copies import is_copy, runs_here
     from sim.functional.defined import require_defined
@@ -29,18 +28,3 @@ __all__ = [
     "run",
     "runs_here",
 ]
-
-# Every compiled network is asked whether its reads are defined; the other functions are only for networks that run.
-__getattr__ = front(
-    __name__,
-    {
-        "sim.functional.boxes": ["ElementBox"],
-        "sim.functional.copies": ["is_copy", "runs_here"],
-        "sim.functional.defined": ["require_defined"],
-        "sim.functional.execute": ["OnOperation"],
-        "sim.functional.filters": ["FilterCache"],
-        "sim.functional.memory": ["RegionBytes"],
-        "sim.functional.network": ["NetworkState", "OnCpu", "run"],
-        "sim.functional.regions": ["Store"],
-    },
-)

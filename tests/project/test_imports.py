@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
+
+from npu_model.front import later
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("npu_model", "cascader", "sim", "validation", "npu_testbed")
@@ -54,12 +59,10 @@ def imports(node: ast.AST) -> set[str]:
     return {name for below in ast.walk(node) for name in imported(below)}
 
 
-def stand_ins(file: str) -> Iterator[tuple[str, str]]:
-    """The names and the modules that a module puts off."""
-    for node in ast.walk(tree(file)):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "later":
-            (target,), (argument,) = node.targets, node.value.args
-            yield ast.unparse(target), ast.literal_eval(argument)
+def put_off(file: str, by: str) -> list[ast.stmt]:
+    """The statements in a module's blocks of ``front()`` or ``later()``."""
+    blocks = [node for node in tree(file).body if isinstance(node, ast.With)]
+    return [below for block in blocks if ast.unparse(block.items[0].context_expr) == f"{by}()" for below in block.body]
 
 
 def test_imports_inside_functions_are_those_of_commands_and_of_what_cannot_stand_elsewhere() -> None:
@@ -73,21 +76,50 @@ def test_imports_inside_functions_are_those_of_commands_and_of_what_cannot_stand
     assert inner == set(INSIDE)
 
 
-def test_what_a_stand_in_puts_off_is_imported_beside_it_for_the_type_checker() -> None:
-    found = [(file, name, put_off) for file in files() for name, put_off in stand_ins(file)]
-    assert found
-    for file, name, put_off in found:
-        package, _, last = put_off.rpartition(".")
-        typed = [node for node in tree(file).body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-        aliases = {
-            (ast.unparse(below).partition(" import ")[0].removeprefix("from "), one.name, one.asname or one.name)
-            for block in typed
-            for below in block.body
-            if isinstance(below, ast.ImportFrom)
-            for one in below.names
-        }
-        plain = {one.name for block in typed for below in block.body if isinstance(below, ast.Import) for one in below.names}
-        assert (package, last, name) in aliases or put_off == name in plain, f"{file}: {name}"
+def test_what_is_put_off_are_imports_of_modules_and_a_front_renames_nothing() -> None:
+    names = {module(file) for file in files()}
+    later_ones = [(file, below) for file in files() for below in put_off(file, "later")]
+    assert later_ones
+    for file, below in later_ones:
+        assert isinstance(below, (ast.Import, ast.ImportFrom)), file
+        assert {name for name in imported(below) if name.partition(".")[0] in PACKAGES} <= names, f"{file}: {ast.unparse(below)}"
+    for file in files():
+        for below in put_off(file, "front"):
+            assert isinstance(below, ast.ImportFrom), file
+            assert not any(one.asname for one in below.names), file
+
+
+def test_a_block_loads_nothing_and_other_threads_load_as_always() -> None:
+    loaded: list[object] = []
+    with later():
+        import nowhere  # type: ignore[import-not-found]  # noqa: PLC0415  # it is a stand-in
+
+        thread = Thread(target=lambda: loaded.append(__import__("npu_model.shapes")))
+        thread.start()
+        thread.join()
+    assert loaded == [sys.modules["npu_model"]]
+    assert repr(nowhere) == "later('nowhere')"
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        _ = nowhere.name
+
+
+def test_blocks_of_two_threads_that_overlap_leave_imports_as_they_were() -> None:
+    entered, left, plain = Event(), Event(), builtins.__import__
+
+    def other() -> None:
+        with later():
+            entered.set()
+            left.wait(10)
+
+    thread = Thread(target=other)
+    with later():
+        thread.start()
+        entered.wait(10)
+    left.set()
+    thread.join()
+    found = __import__("npu_model.shapes")
+    vars(builtins)["__import__"] = plain
+    assert found is sys.modules["npu_model"]
 
 
 def circle(edges: dict[str, set[str]]) -> list[str]:
@@ -126,9 +158,8 @@ def test_a_circle_is_found(edges: dict[str, set[str]], found: list[str]) -> None
 
 def test_no_front_has_a_name_that_is_its_modules_own() -> None:
     """Importing the module sets that attribute of the package to the module, so that who asks later gets no function."""
-    for path in (ROOT / name for name in files() if name.endswith("__init__.py")):
-        for call in (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)):
-            tables = [one for one in call.args if isinstance(one, ast.Dict)] if getattr(call.func, "id", "") == "front" else []
-            for key, names in ((key, names) for table in tables for key, names in zip(table.keys, table.values, strict=True)):
-                given = {one.value for one in ast.walk(names) if isinstance(one, ast.Constant)}
-                assert not isinstance(key, ast.Constant) or str(key.value).rpartition(".")[2] not in given, path
+    fronts = [(file, below) for file in files() for below in put_off(file, "front")]
+    assert len(fronts) > 10
+    for file, below in fronts:
+        assert isinstance(below, ast.ImportFrom)
+        assert str(below.module).rpartition(".")[2] not in {one.name for one in below.names}, file

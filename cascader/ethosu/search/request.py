@@ -18,17 +18,16 @@ from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
-if TYPE_CHECKING:
-    from cascader.ethosu import options as switches
+with later():
+    from cascader.ethosu import options as switches  # A request is made before the search is imported, which happens while Vela runs.
     from cascader.ethosu.job import schedule as schedules
+
+if TYPE_CHECKING:
     from cascader.ethosu.job.schedule import Provenance, Schedule
     from cascader.ethosu.network.network import Network
     from cascader.ethosu.options import CascadeOptions
     from cascader.ethosu.search.task import Choice, OnPoint, Price, Progress
     from npu_model.compiled.network import CompiledNetwork
-else:
-    switches = later("cascader.ethosu.options")  # A request is made before the search is imported, which happens while Vela runs.
-    schedules = later("cascader.ethosu.job.schedule")  # the same
 
 __all__ = [
     "OPTIMISE", "PERFORMANCE", "SIZE", "CompiledSource", "MemoryNames", "ModelSource", "NetworkSource", "Request", "Run", "ScheduleSource",

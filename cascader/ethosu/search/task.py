@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -25,12 +24,9 @@ from npu_model.brief import Brief
 from npu_model.front import later
 from npu_model.memory.system import MemorySystem
 
-if TYPE_CHECKING:
-    from cascader.ethosu.spill import spills as spilling
+with later():
+    from cascader.ethosu.spill import spills as spilling  # few searches move tensors out of the arena
     from cascader.ethosu.spill import staged_ends as staging
-else:
-    spilling = later("cascader.ethosu.spill.spills")  # few searches move tensors out of the arena
-    staging = later("cascader.ethosu.spill.staged_ends")  # the same
 
 __all__ = [
     "Choice",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from npu_model.front import front
 
-if TYPE_CHECKING:
+# Vela runs before the modules that read its answers are imported.
+with front() as __getattr__:
     from cascader.frontends.vela.compiler import compile_network
     from cascader.frontends.vela.compiler_options import CompilerOptions
     from cascader.frontends.vela.debug_database import named_network
@@ -17,21 +16,7 @@ if TYPE_CHECKING:
     from cascader.frontends.vela.result import CORES, VelaResult
     from cascader.frontends.vela.stream_check import checked_network
 
-_MODULES = {
-    "compiler": ("compile_network",),
-    "compiler_options": ("CompilerOptions",),
-    "debug_database": ("named_network",),
-    "installed": ("vela_tools",),
-    "known_tensors": ("with_own_shapes",),
-    "legalise": ("MANY_SPARED", "Legalised", "alternative", "import_network", "legalised"),
-    "mend": ("mended_network",),
-    "result": ("CORES", "VelaResult"),
-    "stream_check": ("checked_network",),
-}
 __all__ = [
     "CORES", "MANY_SPARED", "CompilerOptions", "Legalised", "VelaResult", "alternative", "checked_network", "compile_network",
     "import_network", "legalised", "mended_network", "named_network", "vela_tools", "with_own_shapes",
 ]  # fmt: skip
-
-# Vela runs before the modules that read its answers are imported.
-__getattr__ = front(__name__, {f"{__name__}.{module}": names for module, names in _MODULES.items()})

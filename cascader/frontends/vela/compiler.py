@@ -28,18 +28,14 @@ from npu_model.front import later
 from npu_model.printable import printable
 from npu_model.tflite.identifiers import is_tosa
 
-if TYPE_CHECKING:
+with later():
+    # The modules that read a model take longer to import than Vela takes to start. They are imported while Vela runs.
     from cascader.frontends.vela import debug_database, model_changes, remedies
     from npu_model.compiled import network as networks
     from npu_model.tflite import model as models
+
+if TYPE_CHECKING:
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
-else:
-    # The modules that read a model take longer to import than Vela takes to start. They are imported while Vela runs.
-    debug_database = later("cascader.frontends.vela.debug_database")
-    model_changes = later("cascader.frontends.vela.model_changes")
-    networks = later("npu_model.compiled.network")
-    models = later("npu_model.tflite.model")
-    remedies = later("cascader.frontends.vela.remedies")
 
 COMPILED = "out/network_vela.tflite"
 """Location of the compiled network in the folder of a compilation."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from npu_model.front import later
 
-if TYPE_CHECKING:
-    from importlib import metadata
-else:
-    metadata = later("importlib.metadata")  # its import takes a fortieth of a second
+with later():
+    from importlib import metadata  # its import takes a fortieth of a second
 
 
 LEGALISER = "ethos-u-vela"

@@ -18,8 +18,8 @@ from npu_model.errors import InputError, LimitError
 from npu_model.front import later
 from npu_model.tflite.identifiers import is_tosa
 
-if TYPE_CHECKING:
-    from cascader.ethosu.network.network import Network
+with later():
+    # A network is read while Vela runs, so that Vela starts at once.
     from cascader.frontends.vela import (
         debug_database,
         known_faults,
@@ -32,27 +32,15 @@ if TYPE_CHECKING:
         stream_check,
     )
     from cascader.frontends.vela import lift as lifting
-    from cascader.frontends.vela.mend import Mended
     from npu_model.compiled import cpu_operators as operators
     from npu_model.compiled import network as networks
+    from npu_model.tflite import model as models
+
+if TYPE_CHECKING:
+    from cascader.ethosu.network.network import Network
+    from cascader.frontends.vela.mend import Mended
     from npu_model.compiled.network import CompiledNetwork
     from npu_model.program import ConstantOutput
-    from npu_model.tflite import model as models
-else:
-    # A network is read while Vela runs, so that Vela starts at once.
-    debug_database = later("cascader.frontends.vela.debug_database")
-    known_faults = later("cascader.frontends.vela.known_faults")
-    known_tensors = later("cascader.frontends.vela.known_tensors")
-    mend = later("cascader.frontends.vela.mend")
-    model_changes = later("cascader.frontends.vela.model_changes")
-    moves = later("cascader.frontends.vela.moves")
-    other_core = later("cascader.frontends.vela.other_core")
-    state_order = later("cascader.frontends.vela.state_order")
-    stream_check = later("cascader.frontends.vela.stream_check")
-    lifting = later("cascader.frontends.vela.lift")
-    networks = later("npu_model.compiled.network")
-    operators = later("npu_model.compiled.cpu_operators")
-    models = later("npu_model.tflite.model")
 
 MANY_SPARED = 500
 """If merged loops spare more kernels than this, only the merged network is searched: every Part costs search time in every form."""
