@@ -18,6 +18,12 @@ from npu_model.tflite.schema import tflite
 _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if not name.startswith("_")}
 _BUILTIN_NAMES: dict[int, str] = {value: name for name, value in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
 
+BUILTIN_NAMES = frozenset(_BUILTIN_NAMES.values())
+"""Names of all builtin operators."""
+
+MAX_TENSOR_NAME = 1 << 16
+"""Limit of the characters of a tensor's name: converters join those of fused layers, and a schedule file repeats them."""
+
 
 class TfliteTensor(Brief, frozen=True):
     """One tensor: ``dtype`` is the schema's name (INT8, FLOAT32, ...); ``data`` is empty unless it is constant.

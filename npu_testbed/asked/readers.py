@@ -43,7 +43,7 @@ def byte_count(text: str) -> int:
     >>> byte_count("262144"), byte_count("256KiB"), byte_count("1 MiB")
     (262144, 262144, 1048576)
     """
-    what = f"a number of bytes, give an integer from 1 to {MOST_BYTES}, or one with KiB, MiB or GiB behind it"
+    what = f"a number of bytes, give an integer from 1 to {MOST_BYTES}, or one with KiB, MiB or GiB after it"
     return number(_bytes, text, 1, MOST_BYTES, what)
 
 
@@ -57,7 +57,8 @@ def cycle_count(text: str) -> int:
 def number(kind: Callable[[str], N], text: str, least: float, most: float, what: str) -> N:
     """A number between bounds; ``what`` says what the text is not, and what to give."""
     try:
-        value = kind(text)
+        # Python reads the digits of every script; no other option does.
+        value = kind(text) if text.isascii() else None
     except ValueError:
         value = None
     if value is None or not least <= value <= most:
@@ -87,7 +88,7 @@ def seconds(text: str) -> float:
 
 def milliseconds(text: str) -> float:
     """A time in milliseconds, above 0."""
-    return number(float, text, LEAST, 1e9, "a time, give milliseconds above 0")
+    return number(float, text, LEAST, 1e9, "a time, give milliseconds above 0, up to a billion")
 
 
 MOST_TOLERANCE = 1000

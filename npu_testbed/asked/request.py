@@ -30,6 +30,9 @@ from npu_testbed.models.sources import load_model
 from npu_testbed.models.te_models import TeSource, is_te
 
 with later():
+    import difflib
+
+    from npu_model.tflite import model as models
     from npu_testbed.devices import chips  # few name one
 
 __all__ = [
@@ -98,12 +101,21 @@ def homes_of(ask: SaysHomes) -> tuple[str, ...]:
 
 
 def operators_of(ask: Search[Any]) -> tuple[str, ...]:
-    """The builtin operators that must stay on the CPU; InputError for a name that is not a builtin operator."""
+    """The builtin operators that must stay on the CPU; InputError for a name that is not a builtin operator, or for none."""
     found = tuple(name.strip() for words in ask.ignore_ops for name in words.split(",") if name.strip())
     for name in found:
         if not _OPERATOR.fullmatch(name):
             raise InputError(f"--ignore-ops {shown(name)} is not an operator: give names of A-Z, 0-9 and _, such as SOFTMAX.")
+        if name not in models.BUILTIN_NAMES:
+            raise InputError(f"--ignore-ops {name} is not a builtin operator of TFLite: give one such as {_closest(name)}.")
+    if ask.ignore_ops and not found:
+        raise InputError(f"--ignore-ops {shown(ask.ignore_ops[0])} names no operator: give one such as SOFTMAX, or leave the option out.")
     return found
+
+
+def _closest(name: str) -> str:
+    """The builtin operator whose name is most like ``name``."""
+    return (difflib.get_close_matches(name, sorted(models.BUILTIN_NAMES), 1) or ["SOFTMAX"])[0]
 
 
 def recompute_of(ask: Search[Any]) -> Fraction | None:

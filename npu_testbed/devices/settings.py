@@ -68,7 +68,7 @@ def setting(text: str) -> Setting:
 
 def _number(key: str, value: str) -> Fraction:
     with suppress(ValueError, ZeroDivisionError):
-        if not _ENDLESS.search(value):
+        if value.isascii() and not _ENDLESS.search(value):
             return Fraction(value)
     raise InputError(f"--set {key} has the value {shown(value)}: give a number, such as 64 or 4/3.")
 

@@ -140,6 +140,9 @@ def test_a_float_network_is_told_to_be_quantised(tmp_path: Path, empty: Path) ->
         (("--arena-cache-size", "256KB"), ("256KB", "from 1 to")),
         (("--arena-cache-size", "1099511627777"), ("'1099511627777'", "from 1 to")),
         (("--arena-cache-size", "9" * 5000), ("from 1 to",)),
+        (("--arena-cache-size", "٣٢٠٠٠"), ("from 1 to",)),
+        (("--set", "ext.read_latency=٣"), ("ext.read_latency", "such as 64")),
+        (("--deadline", "1e300"), ("1e300", "up to a billion")),
         (("--arena-cache", "5"), ("--arena-cache",)),
     ],
 )
@@ -150,6 +153,23 @@ def test_names_and_numbers_that_do_not_exist(options: tuple[str, ...], named: tu
     ]
     for sentence in sentences:
         assert all(name in sentence for name in named), sentence
+    require_empty(empty)
+
+
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        ("CONV2D", "CONV_2D"),
+        ("SOFTMAX,NOPE", "NOPE"),
+        (",", "','"),
+        ("softmax", "A-Z"),
+        ("ethos-u", "A-Z"),
+        (" , ,", "leave the option out"),
+    ],
+)
+def test_operators_that_do_not_exist_cannot_be_ignored(names: str, named: str, empty: Path) -> None:
+    for words in (("schedule", "-o", empty / "out.json"), ("frontier",), ("check", "--max-bytes", "9"), ("sweep",)):
+        assert named in refusal(words[0], "zoo:tiny_conv", *words[1:], "--ignore-ops", names)
     require_empty(empty)
 
 
@@ -234,6 +254,24 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(plan: Path, 
     before = plan.read_bytes()
     assert "would be overwritten" in refusal("simulate", "schedule", plan, "--trace", plan)
     assert plan.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("schedule", "zoo:tiny_conv", "-o", "{}/a.h", "--sizes", "{}/a.h"),
+        ("schedule", "zoo:tiny_conv", "-o", "{}/a.json", "--csv", "{}/../empty/a.json"),
+        ("frontier", "zoo:tiny_conv", "-o", "{}/a.svg", "--plot", "{}/./a.svg"),
+        ("simulate", "vela", "zoo:tiny_conv", "--csv", "{}/a.svg", "--sram-map", "{}/a.svg"),
+        ("sweep", "zoo:tiny_conv", "--csv", "{}/a.html", "--report", "{}/a.html"),
+        ("check", "zoo:tiny_conv", "--max-bytes", "9", "--sram-map", "{}/a.svg", "--against", "{}/a.svg", "--update"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_two_outputs_on_one_file_are_refused_before_the_work(words: tuple[str, ...], empty: Path) -> None:
+    sentence = refusal(*(word.replace("{}", str(empty)) for word in words))
+    assert "file of its own" in sentence, sentence
+    require_empty(empty)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

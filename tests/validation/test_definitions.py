@@ -1,4 +1,4 @@
-"""SUM is held to its definition: the sum of the real values, rounded once."""
+"""SUM and NEG are held to their definitions: the sum of the real values, and their negative, rounded once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 from command_line import call
 
 import npu_testbed
-from npu_model.tflite.model import read_tflite
+from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 from validation.builder import NetworkBuilder
+from validation.litert.definitions import defined, is_defined
 from validation.litert.judge import judge, litert_installed
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
@@ -55,3 +56,28 @@ def test_a_network_that_sums_is_verified(shape: tuple[int, ...], axes: tuple[int
     assert found.status == 0, found.output
     assert "SUM was held to its definition" in found.output
     assert "Vela computes" not in found.output
+
+
+@needs_litert
+@pytest.mark.parametrize("precision", ["int8", "uint8", "int16"])
+def test_a_network_that_negates_is_verified(precision: str, tmp_path: Path) -> None:
+    net = NetworkBuilder("negated", precision)
+    (tmp_path / "net.tflite").write_bytes(net.finish([net.unary("NEG", net.input((1, 6, 5, 8), "x"))]))
+    npu_testbed.schedule(tmp_path / "net.tflite", output=tmp_path / "made.json")
+    found = call("verify", tmp_path / "made.json", "--model", tmp_path / "net.tflite")
+    assert found.status == 0, found.output
+    assert "NEG was held to its definition" in found.output
+
+
+@pytest.mark.parametrize(("given", "made"), [((0.5, 3), (0.25, -2)), ((0.125, -7), (0.5, 0)), ((1.0, 0), (1.0, 0))])
+def test_a_negative_is_the_rounded_negative_of_the_real_value(given: tuple[float, int], made: tuple[float, int]) -> None:
+    tensors = tuple(
+        TfliteTensor(name, (256,), "INT8", (scale,), (zero,), 0, False, b"") for name, (scale, zero) in (("x", given), ("y", made))
+    )
+    operator = TfliteOperator("NEG", "", (0,), (1,))
+    model = TfliteModel("", tensors, (operator,), (0,), (1,), {})
+    assert is_defined(model, operator)
+    for value, output in zip(range(-128, 128), defined(model, operator, np.arange(-128, 128).astype(np.int8)).tolist(), strict=True):
+        real = Fraction(-(value - given[1])) * Fraction(given[0]) / Fraction(made[0])
+        nearest = floor(abs(real) + Fraction(1, 2)) * (1 if real > 0 else -1)
+        assert output == max(-128, min(127, nearest + made[1]))

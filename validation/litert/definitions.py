@@ -1,7 +1,8 @@
 """Operators that are held to their definition, in numpy: LiteRT's reference kernel of them is wrong.
 
 SUM of quantised values: LiteRT's reference kernel differs from its built-in one and from the sum of the real values. Here the sum is
-made of 64-bit integers and rounded once, halves away from zero.
+made of 64-bit integers and rounded once, halves away from zero. NEG of quantised values: LiteRT negates the stored integers, as if both
+zero points were 0 and both scales equal. Here the real values are negated, and rounded in the same way.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ _TYPES = ("INT8", "UINT8", "INT16")
 
 
 def is_defined(model: TfliteModel, operator: TfliteOperator) -> bool:
-    """Whether the operator is held to its definition: a SUM of quantised values along axes that are constants."""
-    if operator.code != "SUM" or min(*operator.inputs, *operator.outputs) < 0:
+    """Whether the operator is held to its definition: a NEG of quantised values, or their SUM along axes that are constants."""
+    if operator.code not in ("NEG", "SUM") or min(*operator.inputs, *operator.outputs) < 0:
         return False
-    given, axes, made = (model.tensors[index] for index in (*operator.inputs[:2], operator.outputs[0]))
+    given, made = (model.tensors[index] for index in (operator.inputs[0], operator.outputs[0]))
     quantised = all(one.dtype in _TYPES and len(one.scales) == len(one.zero_points) == 1 for one in (given, made))
+    if operator.code == "NEG":
+        return quantised
+    axes = model.tensors[operator.inputs[1]]
     return quantised and axes.dtype == "INT32" and bool(axes.data)
 
 
@@ -37,9 +41,13 @@ def defined(model: TfliteModel, operator: TfliteOperator, values: Array) -> Arra
     >>> defined(TfliteModel("", parts, (one,), (0,), (2,), {}), one, np.array([[2, 3, 4, 6]], np.int8)).tolist()
     [3]
     """
-    given, axes, made = (model.tensors[index] for index in (*operator.inputs[:2], operator.outputs[0]))
-    along = tuple(sorted({axis % values.ndim for axis in np.frombuffer(axes.data, "<i4").tolist()}))
-    sums = (values.astype(np.int64) - given.zero_points[0]).sum(axis=along, dtype=np.int64)
+    given, made = (model.tensors[index] for index in (operator.inputs[0], operator.outputs[0]))
+    centred = values.astype(np.int64) - given.zero_points[0]
+    if operator.code == "NEG":
+        sums = -centred
+    else:
+        axes = np.frombuffer(model.tensors[operator.inputs[1]].data, "<i4").tolist()
+        sums = centred.sum(axis=tuple(sorted({axis % values.ndim for axis in axes})), dtype=np.int64)
     real = sums * (float(np.float32(given.scales[0])) / float(np.float32(made.scales[0])))
     rounded = np.floor(np.abs(real) + 0.5).astype(np.int64) * np.sign(sums) + made.zero_points[0]
     return _clipped(rounded, made)

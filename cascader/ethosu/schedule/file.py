@@ -17,6 +17,7 @@ from cascader.ethosu.verify.check import check_schedule
 from npu_model.documents import MAX_INTEGER, encoded, plain, typed
 from npu_model.errors import InputError
 from npu_model.printable import shown
+from npu_model.tflite.model import MAX_TENSOR_NAME
 
 SCHEMA = 6
 """Version of the file's structure. It rises whenever a field changes its name or its meaning."""
@@ -35,8 +36,8 @@ MAX_VALUES = 1 << 20
 A value of three characters takes a hundred bytes in memory, so the length alone limits nothing.
 """
 
-MAX_TEXT = 1 << 12
-"""Limit of the length of a name."""
+MAX_TEXT = 2 * MAX_TENSOR_NAME
+"""Limit of the length of a name: a model's, with what a form adds to it."""
 
 _BYTES = ("constants", "content")
 """Fields whose text is base64, not a name."""

@@ -6,12 +6,12 @@ Vela's native core can crash or hang on a damaged model. Then this process raise
 from __future__ import annotations
 
 import csv
+import math
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,6 +133,8 @@ def read_model(model: bytes) -> TfliteModel:
     if not parsed.operators:
         raise InputError("The .tflite file has 0 operators: a network of 1 or more is needed.")
     require_known_shapes(parsed, parsed.inputs)
+    for index in sorted({index for operator in parsed.operators for index in operator.inputs + operator.outputs if index >= 0}):
+        _require_readable(parsed.tensors[index])
     floats = [_float_operand(parsed, operator) for operator in parsed.operators]
     if None not in floats and floats[0] is not None:
         raise InputError(
@@ -171,6 +173,37 @@ _GUESS = (1, 224)
 """Extents of an example: the batch, and all other axes."""
 
 
+MAX_ELEMENTS = (1 << 31) - 1
+"""Limit of a tensor's elements: Vela holds the distance of two of them in 32 bits with a sign."""
+
+_QUANTISED = ("INT8", "UINT8", "INT16")
+
+
+_ITEM_BYTES = {"INT8": 1, "UINT8": 1, "BOOL": 1, "INT16": 2, "UINT16": 2, "FLOAT16": 2, "INT32": 4, "UINT32": 4, "FLOAT32": 4, "INT64": 8}
+
+
+def _require_readable(tensor: TfliteTensor) -> None:
+    """InputError for a tensor that makes Vela crash or read past its end, and for a scale of no real values."""
+    name, elements = printable(tensor.name, 60), math.prod(tensor.shape)
+    if len(tensor.name) > models.MAX_TENSOR_NAME:
+        raise InputError(
+            f"Tensor {name!r} has a name of {len(tensor.name):,} characters: {models.MAX_TENSOR_NAME:,} is the most; rename it."
+        )
+    if elements > MAX_ELEMENTS:
+        raise InputError(f"Tensor {name!r} has {elements:,} elements: {MAX_ELEMENTS:,} is the most; shrink the input (--input-shape).")
+    if tensor.dtype == "INT4":
+        raise InputError(f"Tensor {name!r} has type INT4, which Vela cannot read: convert the network with weights of 8 bits (INT8).")
+    needed = elements * _ITEM_BYTES.get(tensor.dtype, 0)
+    if tensor.data and len(tensor.data) < needed:
+        raise InputError(
+            f"Tensor {name!r} has {len(tensor.data):,} bytes of data, but {elements:,} elements of {tensor.dtype} need {needed:,}: "
+            "the file is damaged or the tensor is sparse; get a fresh copy, or make the tensor dense."
+        )
+    wrong = [scale for scale in tensor.scales if not (math.isfinite(scale) and scale >= 0)]
+    if wrong and tensor.dtype in _QUANTISED:
+        raise InputError(f"Tensor {name!r} has the scale {wrong[0]}: it must be finite and above 0; quantise the network again.")
+
+
 def _float_operand(model: TfliteModel, operator: TfliteOperator) -> TfliteTensor | None:
     """The first floating-point operand or result of an operator that is not a constant.
 
@@ -199,7 +232,7 @@ def child(
 
 def limits_of(timeout: float) -> list[str]:
     """The arguments of a child that limit its bytes and seconds."""
-    return [str(MEMORY_BYTES), str(2 * ceil(timeout))]
+    return [str(MEMORY_BYTES), str(2 * math.ceil(timeout))]
 
 
 def write_terms(folder: Path, call: DirectCall) -> None:

@@ -216,7 +216,7 @@ def edit(path: str, value: object) -> str:
         ("schedule/network/inputs/0/tensor", "nothing", "Tensor 'nothing' is not in the graph"),
         ("schedule/network/inputs/0/quantisation/scale", "1", "a number is needed"),
         ("schedule/network/graph/tensors/0/kind", "GUEST", "one of input, output"),
-        ("schedule/network/graph/tensors/0/name", "x" * 5000, "a text of up to 4096 characters"),
+        ("schedule/network/graph/tensors/0/name", "x" * 200_000, "a text of up to 131072 characters"),
         ("schedule/network/graph/tensors/0/size", 16, "uses bytes 0 to|it must lie inside"),
         ("schedule/network/graph/parts/0/payload", {"type": "gpu"}, "payload.type where one of npu, cpu is needed"),
         ("schedule/network/graph/parts/0/payload/ifm", "stem", "reads or writes other tensors than its kernel"),

@@ -1,0 +1,78 @@
+"""Tensors that Vela cannot read, or reads past their end: refused in a sentence that names the tensor, the value and the remedy."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from command_line import call, refusal
+from msgspec.structs import replace
+
+from cascader.frontends.vela.compiler import MAX_ELEMENTS
+from npu_model.tflite.model import MAX_TENSOR_NAME
+from npu_model.tflite.record_reader import read_records
+from npu_model.tflite.records import ModelRecord, TensorRecord
+from npu_model.tflite.schema import tflite
+from npu_model.tflite.writer import write_tflite
+from validation.builder import NetworkBuilder
+
+TYPE = tflite.TensorType
+INPUT, WEIGHTS, OUTPUT = range(3)
+COMMANDS = ("schedule {} -o out", "check {} --max-bytes 1", "simulate vela {}", "frontier {} -o out")
+
+
+def changed(which: int, **fields: object) -> bytes:
+    """A network of one convolution with other fields of a tensor: its input, weights or output."""
+    net = NetworkBuilder("changed")
+    model: ModelRecord = read_records(net.finish([net.conv2d(net.input((1, 6, 6, 8), "x"), 8, (3, 3), name="y")]))
+    (operator,) = model.operators
+    number = (operator.inputs[0], operator.inputs[1], operator.outputs[0])[which]
+    return write_tflite(
+        replace(model, tensors=tuple(replace(one, **fields) if at == number else one for at, one in enumerate(model.tensors)))
+    )
+
+
+def content(which: int) -> TensorRecord:
+    model = read_records(changed(which))
+    return model.tensors[(model.operators[0].inputs[0], model.operators[0].inputs[1], model.operators[0].outputs[0])[which]]
+
+
+CASES = {
+    "weights that end early": (changed(WEIGHTS, data=bytes(575)), ("'y/weights'", "575 bytes", "need 576", "fresh copy")),
+    "one byte of weights": (changed(WEIGHTS, data=b"\1"), ("'y/weights'", "1 bytes", "need 576")),
+    "weights of 4 bits": (changed(WEIGHTS, dtype=TYPE.INT4, data=bytes(288)), ("'y/weights'", "INT4", "INT8")),
+    "a scale without end": (changed(INPUT, scales=(math.inf,)), ("'x'", "scale inf", "finite")),
+    "a scale that is no number": (changed(OUTPUT, scales=(math.nan,)), ("'y'", "scale nan", "quantise")),
+    "a negative scale": (changed(INPUT, scales=(-0.5,)), ("'x'", "scale -0.5", "above 0")),
+    "a channel of a negative scale": (changed(WEIGHTS, scales=(0.1,) * 7 + (-0.25,)), ("'y/weights'", "scale -0.25")),
+    "more elements than 31 bits": (
+        changed(INPUT, shape=(1, 1 << 14, 1 << 14, 8)),
+        ("'x'", "2,147,483,648", f"{MAX_ELEMENTS:,}", "--input-shape"),
+    ),
+    "a name of a book": (changed(INPUT, name="n" * (MAX_TENSOR_NAME + 1)), (f"{MAX_TENSOR_NAME + 1:,}", f"{MAX_TENSOR_NAME:,}", "rename")),
+}
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize("case", CASES)
+def test_a_tensor_that_cannot_be_read_is_named_with_the_remedy(case: str, line: str, tmp_path: Path) -> None:
+    data, named = CASES[case]
+    (tmp_path / "net.tflite").write_bytes(data)
+    places = {"{}": tmp_path / "net.tflite", "out": tmp_path / "out"}
+    sentence = refusal(*(places.get(word, word) for word in line.split()))
+    assert all(name in sentence for name in named), sentence
+    assert [path.name for path in tmp_path.iterdir()] == ["net.tflite"]
+
+
+@pytest.mark.parametrize("length", [4097, MAX_TENSOR_NAME])
+def test_a_schedule_of_long_names_is_read_again(length: int, tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(changed(OUTPUT, name="n" * length))
+    assert call("schedule", tmp_path / "net.tflite", "-o", tmp_path / "made.json", "--effort", "quick").status == 0
+    assert call("simulate", "schedule", tmp_path / "made.json").status == 0
+
+
+def test_a_channel_of_scale_zero_is_scheduled(tmp_path: Path) -> None:
+    scales = content(WEIGHTS).scales
+    (tmp_path / "net.tflite").write_bytes(changed(WEIGHTS, scales=(0.0, *scales[1:])))
+    assert call("schedule", tmp_path / "net.tflite", "-o", tmp_path / "made.json", "--effort", "quick").status == 0
