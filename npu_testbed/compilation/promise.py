@@ -11,20 +11,15 @@ from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.as_fast import smallest_as_fast
-from cascader.ethosu.search.limits import EVERYTHING
 from cascader.ethosu.search.request import PERFORMANCE, SIZE, Request, Run
-from cascader.ethosu.search.search import explore, search
+from cascader.ethosu.search.search import explore
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import processes_for, workers
 from npu_model.errors import BudgetError, InputError
-from npu_model.front import later
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE
 from npu_testbed.compilation.peer import PeerFigures
 from npu_testbed.replays.scheduling import choice_of
 from npu_testbed.searches.other_ways import with_other_ways
-
-with later():
-    from npu_testbed.searches import frontiers  # A frontier is only searched for the smallest schedule that is as fast as Vela's.
 
 
 def fits(figures: PeerFigures, bound: int | None) -> bool:
@@ -97,22 +92,13 @@ def best_schedule(task: Task, request: Request, aim: str, vela: PeerFigures | No
 
 
 def _smallest_as_fast(task: Task, request: Request, vela: PeerFigures, run: Run) -> Schedule:
-    """The smallest schedule of a frontier that takes no more cycles than Vela's, after a closer search around that point."""
+    """The smallest schedule that takes no more cycles than Vela's; InputError if none is found in Vela's bytes."""
     # Few forms may hold more than Vela's.
     task = replace(task, options=replace(task.options, few_forms=False))
     run.show(f"Scheduling {task.provenance.model}")
     with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as executor:
-        explored = explore(task, executor, run.show, bounds=request.thorough)
-        quick = None if request.thorough else smallest_as_fast(task, explored, vela.memory, vela.cycles, executor, run.show)
-        if quick is not None and quick.cycles <= vela.cycles:
-            return quick.schedule
-        everything = replace(EVERYTHING, thorough=request.thorough)
-        found = search(explored, everything, executor, run.show)
-        frontier = frontiers.replayed_frontier(task, found, executor, (vela.memory,), (vela.cycles,), run.show)
-    return _least(frontier.at_most(vela.cycles), vela).schedule
-
-
-def _least(point: frontiers.FrontierPoint | None, vela: PeerFigures) -> frontiers.FrontierPoint:
-    if point is None or point.memory > vela.memory:
+        explored = explore(task, executor, run.show, bounds=False)
+        found = smallest_as_fast(task, explored, vela.memory, vela.cycles, executor, run.show, thorough=request.thorough)
+    if found is None:
         raise InputError(f"No schedule was found that takes at most Vela's {vela.cycles} cycles in its {vela.memory} bytes.")
-    return point
+    return found.schedule
