@@ -46,6 +46,8 @@ _NEAR = Fraction(11, 10)
 """Multiple of the bytes of the smallest form up to which another form's addresses may be smaller."""
 _MOST_PLACED = 16
 """The most forms of many parts whose addresses are searched for."""
+_NO_BYTES_KNOWN = 1 << 60
+"""Stands for the fewest bytes of addresses while none are known."""
 _FORMS = 3
 """The most forms: the smallest one, the one that recomputes least, and one between them."""
 WORTHWHILE = Fraction(99, 100)
@@ -228,7 +230,7 @@ def _placed(found: Sequence[Candidate], placed: Sequence[Candidate], homes: Sequ
     Addresses reach at least the plans' bytes, so the first form whose plans hold as many as a placed one reaches ends the search.
     """
     few = [one for one in found if len(one.network.graph.parts) <= MANY_PARTS]
-    least = min((one.size for one in (*placed, *few)), default=0)
+    least = min((one.size for one in (*placed, *few)), default=_NO_BYTES_KNOWN)
     known = {id(one.network) for one in placed}
     others = [one for one in _smallest(found) if len(one.network.graph.parts) > MANY_PARTS and id(one.network) not in known]
     for one in others[:_MOST_PLACED]:

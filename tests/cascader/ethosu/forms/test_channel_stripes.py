@@ -15,7 +15,7 @@ from cascader.ethosu.forms.by_peak import CUTS, Candidate, PeakChoice, PeakTerms
 from cascader.ethosu.forms.channel_stripes import Stripes, blocks, in_channel_stripes
 from cascader.ethosu.forms.placed import MANY_PARTS, placed_peak
 from cascader.ethosu.forms.planned import planned_bytes, planned_front, planned_peak
-from cascader.ethosu.forms.recomputed import WORTHWHILE, recomputed
+from cascader.ethosu.forms.recomputed import WORTHWHILE, _chosen, _placed, recomputed
 from cascader.ethosu.network.network import Network
 from cascader.frontends.vela import import_network
 from npu_model.accelerator import accelerator
@@ -217,3 +217,13 @@ def test_the_first_form_is_the_one_whose_addresses_reach_least() -> None:
     sizes = [placed_peak(one).size for one in found if len(one.graph.parts) > MANY_PARTS]
     assert sizes
     assert placed_peak(found[0]).size <= min(sizes)
+
+
+def test_addresses_decide_if_all_forms_have_many_parts_and_none_was_placed_before() -> None:
+    """All plans hold 4,160 bytes, and the form that recomputes least needs 4,560 bytes for its addresses."""
+    forms = [cut(deep(), stripes) for stripes in (Stripes(2, 16), Stripes(1, 16))]
+    found = [Candidate(planned_bytes(one), one.macs, one) for one in forms]
+    assert all(len(one.graph.parts) > MANY_PARTS for one in forms)
+    assert min(found, key=lambda one: (one.size, one.macs)).network is forms[0]
+    first = _chosen(found, list(_placed(found, [], ())), [], 2 * max(one.size for one in found))[0]
+    assert placed_peak(first.network).size == min(placed_peak(one).size for one in forms) < placed_peak(forms[0]).size
