@@ -15,11 +15,11 @@ from npu_model.shapes import round_up
 _NO_LIMIT = 1 << 60
 _HEATS = (0.03, 0.01)
 """Annealing runs one after the other, each from the best so far."""
-_MANY, _MANY_HEATS = 128, (0.20, 0.05)
+_MANY, _MANY_HEATS = 32, (0.20, 0.05)
 """With more buffers than this, most buffers never meet. Then a move picks a buffer that meets a buffer at the peak, and runs are hotter.
 
-The 474 buffers of a form of MobileNetV2-0.35 reach 7,936 bytes after 6,000 moves. The moves and heats for few buffers reach 8,048, and
-7,952 after 30 times the moves.
+After 600 moves the 115 buffers of MobileNetV2's smallest arena then reach 8.5 % more than their live bytes, and 11.1 % with the moves and
+heats for few buffers. For the 52 buffers of visual wake words it is 2.3 % and 11.1 %. Figures are means over eight seeds.
 """
 _PEAK_SHARE, _FAR_SHARE, _NEAR = 0.5, 0.3, 8
 """Shares of the moves: moves of a buffer at the peak, and moves of any buffer to any turn. The rest go at most ``_NEAR`` turns away."""

@@ -48,6 +48,14 @@ class Placement:
         """Most bytes that are live during one job."""
         return self.stored(groups)[1].live
 
+    def reached(self, groups: Groups, below: int, moves: int) -> tuple[int, int]:
+        """The live bytes, and the bytes that searched addresses reach: these too are the live bytes if those are not ``below`` that many.
+
+        Keeps no buffers, because a walk asks for hundreds of groups once.
+        """
+        found = self._stored(groups)[1]
+        return found.live, allocate(found.extents, moves=moves)[0] if found.live < below else found.live
+
     def _greedily(self, groups: Groups) -> tuple[int, Addresses]:
         """The bytes that a greedy search needs, and its addresses."""
         return allocate(self.stored(groups)[1].extents, moves=0)

@@ -173,7 +173,7 @@ static i64 move(i64 *order, i64 from, i64 to)
 }
 
 /* More buffers than so many mostly never meet: what moves then is one that meets a buffer at the peak. */
-#define MANY 128
+#define MANY 32
 
 static i64 turn_of(const i64 *order, i64 index)
 {

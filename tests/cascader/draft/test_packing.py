@@ -51,15 +51,20 @@ def test_it_stops_at_the_bytes_that_are_enough_and_after_so_many_groups() -> Non
             asked.append(groups)
             return super()._searched(groups, moves)
 
+        def reached(self, groups: Groups, below: int, moves: int) -> tuple[int, int]:
+            live, peak = super().reached(groups, below, moves)
+            asked.extend([groups] if live < below else [])
+            return live, peak
+
     changes = Neighbourhood(graph, (1, 2, 4), (1,))
     placement = Counted(DepthFirstScheduler(graph), in_place=True)
     start = Packed(whole(graph), 1 << 30)
     assert packed_closer(start, 1 << 29, placement, changes, MOVES).peak < 1 << 30
     assert len(asked) == 2  # the start's addresses say what is at its peak
     asked.clear()
-    with patch.object(packing, "_PLACED", 3), patch.object(packing, "_PLACED_AT_PEAK", 2):
+    with patch.multiple(packing, _PLACED=3, _PLACED_AT_PEAK=2, _PLACED_IF_LOOSE=1):
         packed_closer(Packed(whole(graph), 1 << 30), 0, Counted(DepthFirstScheduler(graph), in_place=True), changes, MOVES)
-    assert 1 < len(asked) <= 6
+    assert 1 < len(asked) <= 8
 
 
 @settings(max_examples=40)
@@ -83,3 +88,21 @@ def test_only_groups_that_hold_parts_at_the_peak_are_changed_at_first() -> None:
     assert list(changes.of(groups, {0})) == held
     assert len(held) < len(list(changes.of(groups)))
     assert list(changes.of(groups, set())) == []
+
+
+def test_groups_far_above_their_plans_are_searched_longer() -> None:
+    graph = row_graph(network("tiny_residual"))
+    changes, groups = Neighbourhood(graph, (1, 2, 4), (1,)), whole(graph)
+    least = Placement(DepthFirstScheduler(graph), in_place=True).live(groups)
+
+    def placed(bytes_at_first: int) -> int:
+        """Number of groups that a walk without rounds places."""
+        placement = Placement(DepthFirstScheduler(graph), in_place=True)
+        with (
+            patch.multiple(packing, _PLACED=0, _PLACED_AT_PEAK=2, _PLACED_IF_LOOSE=3),
+            patch.object(placement, "reached", side_effect=lambda *_: (least - 1, bytes_at_first)) as reached,
+        ):
+            packed_closer(Packed(groups, bytes_at_first), least, placement, changes, MOVES)
+        return reached.call_count
+
+    assert [placed(least + least // 200), placed(2 * least)] == [2, 5]
