@@ -15,6 +15,9 @@ HIDDEN_LATENCY = 64
 It is the latency of the flash for which replays confirm the estimates.
 """
 
+DMA_CHUNK_BEATS = 32
+"""Beats that the DMA reads before it writes them. Coarser than the hardware, to save events."""
+
 
 class BlockdepRule(Enum):
     """Treatments of BLOCKDEP by the model; all but HONOURED are ablations."""

@@ -50,7 +50,7 @@ def job_times(draw: st.DrawFn, part: int, *, contended: bool) -> JobTimes:
 def with_front(draw: st.DrawFn, times: JobTimes) -> JobTimes:
     """Some times with commands that are fetched, and a table that is loaded."""
     commands, first, ahead = draw(st.integers(0, 30)), draw(st.integers(0, 40)), draw(st.integers(1, 30))
-    found = FrontTimes(commands, commands + draw(st.integers(0, 20)), first, ahead)
+    found = FrontTimes(commands, commands + draw(st.integers(0, 20)), first, ahead, copy_commands=draw(st.integers(0, 10)))
     if not times.copier:
         found = found._replace(table=draw(st.sampled_from([0, 7])), late_table=draw(st.sampled_from([0, 9])))
     return times._replace(front=found)
@@ -77,6 +77,15 @@ def cases(draw: st.DrawFn, *, contended: bool = False, front: bool = False, part
         if draw(st.integers(0, 4)):
             size, transfer = draw(st.integers(1, 12)), draw(st.integers(1, 40))
             constants.append(Constants(part, size, transfer, steps[0], steps[-1], earliest))
+    for one in constants:
+        times = jobs[one.first]
+        if times.front.ahead:
+            ended = times._replace(
+                front=times.front._replace(
+                    last_transfer=draw(st.sampled_from([0, one.transfer // 2, one.transfer])), copy_wait=draw(st.integers(0, one.transfer))
+                )
+            )
+            jobs = (*jobs[: one.first], ended, *jobs[one.first + 1 :])
     tensors = draw(extents(count=3, size=12, steps=len(order), least=0, within=len(order)))
     addresses = [draw(st.integers(0, 16)) for _ in tensors]
     return Case(jobs, tuple(draw(st.permutations(constants))), tuple(tensors), tuple(addresses), draw(st.integers(1, 30)))
@@ -99,8 +108,9 @@ def follow(case: Case, timeline: Timeline) -> Followed:
     table are there. The tables of all jobs before a copy's first one come before the copy, unless they come late."""
     jobs: list[tuple[int, int]] = []
     copies: dict[int, tuple[int, int]] = {}
-    processor = copier = handed = 0
-    fetched = case.jobs[0].front.ahead // 2
+    copier = handed = begun = 0
+    processor = case.jobs[0].front.ahead
+    fetched = processor // 2
     first = next((step for step, job in enumerate(case.jobs) if not job.copier), None)
     waiting = {step: job.front.table for step, job in enumerate(case.jobs) if job.front.table}
     for step, job in enumerate(case.jobs):
@@ -108,8 +118,13 @@ def follow(case: Case, timeline: Timeline) -> Followed:
             if issue.step == step:
                 in_use_until = jobs[-1][1] if jobs and issue.start == step else 0
                 tables = [waiting.pop(at) for at in range(step, issue.constants.first) if at in waiting]
-                begin = max(processor, copier, in_use_until) + sum(tables)
-                processor, copier = begin - sum(tables[-1:]), begin + issue.constants.transfer
+                user = case.jobs[issue.constants.first].front
+                fetched = max(fetched, handed - user.ahead) + user.copy_commands
+                begin = max(processor, copier, in_use_until, fetched) + sum(tables)
+                length = issue.constants.transfer
+                # With room for two transfers, a copy of one waits in the queue: the processor waits until the one before has begun.
+                waits = max(processor, fetched, in_use_until, begun) if user.last_transfer == length else begin
+                processor, copier, begun = begin - tables[-1] if tables else waits, begin + length, begin + length - user.last_transfer
                 copies[issue.constants.part] = (begin, copier)
         begin = max(fetched, handed - job.front.ahead)
         if step == first:
@@ -123,7 +138,7 @@ def follow(case: Case, timeline: Timeline) -> Followed:
             copier = max(copier, handed) + table
             known = max(known, copier)
         begin = max(known, jobs[-1][1] if jobs else 0, copier if job.copier else 0)
-        copier = begin + job.copier if job.copier else copier
+        copier, begun = (begin + job.copier, begin) if job.copier else (copier, begun)
         last = case.jobs[step - 1] if step else None
         tail = 0 if last is None else last.staged_tail if last.part in copies else last.tail
         cycles, lead = (job.staged, job.staged_lead) if job.part in copies else (job.direct, job.lead)

@@ -46,7 +46,9 @@ class ToyCosts(Struct, frozen=True):
         staged, direct = self.compute_cycles(part, start, end), self.direct_cycles(part, start, end)
         home = self.home * self.constant_bytes(part) // 4
         commands = self.fetch * (1 + part % 3)
-        front = FrontTimes(commands, 2 * commands, 3 * commands, self.fetch)
+        front = FrontTimes(commands, 2 * commands, 3 * commands, self.fetch, copy_commands=self.fetch)
+        if self.fetch and part % 3:
+            front = front._replace(last_transfer=self.transfer_cycles(part), copy_wait=3)
         if self.is_transfer(part):
             return JobTimes(part, staged, staged, 0, 0, staged, 0, 0, 0, copier=staged, front=front)
         leads = {"lead": min(3, home), "tail": 2, "staged_lead": min(1, staged), "staged_tail": 1}

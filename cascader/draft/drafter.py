@@ -245,6 +245,10 @@ class Drafter:
                 break
         return found
 
+    def expected(self, draft: Draft) -> int:
+        """Cycles of a draft with exactly its copies."""
+        return self._placer.expected(draft)
+
     def again(self, draft: Draft, budget: int) -> Draft | None:
         """The groups of another drafter's draft, with the copies that are best here; None if they do not fit."""
         return self.trials.whole(draft.part_groups, [draft.copied], budget)

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from cascader.allocate.extents import NO_EXTENTS
-from cascader.draft.draft import COPY, Draft
+from cascader.draft.draft import COPY, Draft, lines
 from cascader.draft.group_moves import Groups
 from cascader.draft.job_costs import JobCosts, Overlap
 from cascader.draft.placement import Addresses, Placement
@@ -221,6 +221,15 @@ class Placer:
         search = self.search(groups, budget, shares=draft.shares)
         found = self._improved(search, addresses, draft.copied, draft.cycles, patient=False)
         return draft if found is None else self.draft(groups, addresses, found, shares=draft.shares)
+
+    def expected(self, draft: Draft) -> int:
+        """Cycles of a draft with exactly its copies, which replays may have changed since it was made."""
+        copies = lines(draft.copies, COPY)
+        if not len(copies):
+            return draft.cycles
+        search = self.search(draft.part_groups, draft.memory, shares=draft.shares)
+        own = copies[copies[:, 2] == copies[:, 3], :3].tolist()
+        return search.expected(self._placement.addresses(draft), [(step, address, part) for step, address, part in own])
 
     def _improved(self, search: CopySearch, addresses: Addresses, staged: frozenset[int], below: int, *, patient: bool) -> Timeline | None:
         """The best copies found from an initial set; None if they take ``below`` cycles or more."""

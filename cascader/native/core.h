@@ -88,7 +88,8 @@ i64 find_addresses(const Extents *extents, i64 alignment, i64 moves, uint64_t se
 /* The cycles of a kind of jobs. */
 enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CONTENDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_COPIER,
        TIME_STAGED_CONTENDED, TIME_STAGED_HOME, TIME_COMMANDS, TIME_COMMANDS_CONTENDED, TIME_FIRST_COMMANDS, TIME_AHEAD, TIME_TABLE,
-       TIME_LATE_TABLE, TIME_FIELDS };
+       TIME_LATE_TABLE, TIME_COPY_COMMANDS, TIME_LAST_TRANSFER,
+       TIME_COPY_WAIT, TIME_FIELDS };
 
 /* Jobs and constants to be copied, as cascader.prefetch.copies has them, and an arena of `budget` bytes in at most so many units. */
 typedef struct {

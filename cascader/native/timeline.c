@@ -23,7 +23,7 @@ typedef struct {
 /* The moment of a run, as _Moment in Python. Its copies are the first `issued` of the run; only the last one may still be on its way, and is
    `ready` then. */
 typedef struct {
-    i64 step, copy, arrival, copier, finish, port, issued, ready, is_copy, fetched, handed, tabled, has_registers;
+    i64 step, copy, arrival, copier, finish, port, issued, ready, is_copy, fetched, handed, tabled, has_registers, begun, busy, idle;
 } Moment;
 
 typedef struct {
@@ -217,14 +217,15 @@ static void delay(Run *run, i64 step, i64 start)
     int staged = run->ready[run->job_parts[step]] != NOT_READY;
     i64 alone = job[staged ? TIME_STAGED : TIME_DIRECT], contended = job[staged ? TIME_STAGED_CONTENDED : TIME_CONTENDED];
     i64 home = job[staged ? TIME_STAGED_HOME : TIME_HOME], own = contended - home;
-    if (now->copier <= start || !home || now->finish <= start) return;
-    i64 copying = now->copier - start, left = now->finish - start;
+    /* A copy leaves the memory free until its first words come. */
+    i64 copying = now->copier - start - most(0, least(now->idle, now->busy - start)), left = now->finish - start;
+    if (copying <= 0 || left <= 0 || (!home && contended <= alone)) return;
     if (left * own <= copying * alone) {
         now->finish = start + left * contended / alone;
         now->copier += left * home / alone;
     } else {
         i64 together = copying * contended / own;
-        now->copier = start + together;
+        now->copier += together - copying;
         now->finish += together * (contended - alone) / contended;
     }
     if (now->is_copy) run->ready[run->copies[run->issues[now->issued - 1].copy * COPY_FIELDS + COPY_PART]] = now->copier;
@@ -272,19 +273,26 @@ static int issue(Run *run)
     size_t piece = best_piece(run, now->step - 1, highest);
     i64 free_from = run->gaps.at[piece].value;
     i64 place = highest && run->first_start <= now->step - 1 ? last_place(run, piece) : run->gaps.at[piece].start;
-    i64 table, start = most(first_free, free_from == now->step ? now->finish : 0) + tables_before(run, facts[COPY_FIRST], &table);
+    const i64 *user = times(run, facts[COPY_FIRST]);
+    i64 fetched = most(now->fetched, now->handed - user[TIME_AHEAD]) + user[TIME_COPY_COMMANDS];
+    i64 table, reached = most(most(now->arrival, fetched), free_from == now->step ? now->finish : 0);
+    i64 start = most(reached, now->copier) + tables_before(run, facts[COPY_FIRST], &table);
     if (must && !is_worth(run, copy, start + facts[COPY_TRANSFER])) {
         drop(run);
         return 1;
     }
+    now->fetched = fetched;
     Issue issued = {copy, now->step, free_from, place * run->unit};
     run->issues[now->issued++] = issued;
     note(run, &run->taken, place, place + div_up(facts[COPY_SIZE], run->unit), facts[COPY_LAST] + 1);
     now->tabled = most(now->tabled, facts[COPY_FIRST]);
-    /* The copy waits in the queue while the last table is loaded, and the command processor goes on. */
-    now->arrival = start - table;
+    /* The last transfer waits in the queue, and the command processor goes on, if the device has room for it behind the one before. */
+    now->arrival = table || user[TIME_LAST_TRANSFER] != facts[COPY_TRANSFER] ? start - table : most(reached, now->begun);
+    now->begun = start + facts[COPY_TRANSFER] - user[TIME_LAST_TRANSFER];
     now->copier = start + facts[COPY_TRANSFER];
     now->is_copy = 1;
+    now->idle = user[TIME_COPY_WAIT];
+    now->busy = start + now->idle;
     run->ready[facts[COPY_PART]] = now->copier;
     if (now->step) delay(run, now->step - 1, start);
     drop(run);
@@ -336,8 +344,10 @@ static void execute(Run *run)
     i64 done = begin - ahead + job[staged ? TIME_STAGED : TIME_DIRECT];
     now->finish = job[TIME_COPIER] ? most(now->finish, done) : done;
     if (job[TIME_COPIER]) {
+        now->begun = begin;
         now->copier = begin + job[TIME_COPIER];
         now->is_copy = 0;
+        now->idle = 0;
     }
     if (!staged && job[TIME_HOME]) {
         now->port = most(now->port, begin - tail) + job[TIME_HOME];
@@ -508,8 +518,9 @@ static int run_make(Run *run, const Copying *asked)
     run->deque = malloc((2 * count + 2) * sizeof(i64));
     if (!run->windows || !run->gains || !run->wanted || !run->moments || !run->ready || !run->issues || !run->deque) return -1;
     for (i64 part = 0; part < asked->parts; part++) run->ready[part] = NOT_READY;
-    /* The first fetch is half used on average. */
-    if (run->steps) run->moments[0].fetched = times(run, 0)[TIME_AHEAD] / 2;
+    /* Nothing begins before the first fetch, which is half used on average. */
+    if (run->steps) run->moments[0].arrival = times(run, 0)[TIME_AHEAD];
+    run->moments[0].fetched = run->moments[0].arrival / 2;
     return 0;
 }
 
@@ -625,8 +636,10 @@ int copying_fits(const Copying *c, i64 kinds, i64 pairs)
                are_within(c->copies + COPY_LAST, c->count, COPY_FIELDS, 0, c->steps);
     for (i64 kind = 0; kind < kinds && fits; kind++) {
         const i64 *cycles = c->kinds + kind * TIME_FIELDS;
-        fits = (!cycles[TIME_HOME] || (cycles[TIME_DIRECT] > 0 && cycles[TIME_CONTENDED] > 0)) &&
-               (!cycles[TIME_STAGED_HOME] || (cycles[TIME_STAGED] > 0 && cycles[TIME_STAGED_CONTENDED] > 0));
+        int waits = cycles[TIME_HOME] || cycles[TIME_CONTENDED] > cycles[TIME_DIRECT];
+        int staged_waits = cycles[TIME_STAGED_HOME] || cycles[TIME_STAGED_CONTENDED] > cycles[TIME_STAGED];
+        fits = (!waits || (cycles[TIME_DIRECT] > 0 && cycles[TIME_CONTENDED] > 0)) &&
+               (!staged_waits || (cycles[TIME_STAGED] > 0 && cycles[TIME_STAGED_CONTENDED] > 0));
     }
     if (!fits) PyErr_SetString(PyExc_ValueError, "copies are of parts that have jobs, whose kinds and pairs have times");
     return fits;

@@ -15,11 +15,15 @@ Numbers = npt.NDArray[np.int64]
 
 
 class FrontTimes(NamedTuple):
-    """Cycles of a device's front for a job; 0 if other work hides them.
+    """Cycles of a device's front for a job, and of the copier for its constants; 0 if other work hides them.
 
     ``commands`` is the cycles in which the job's commands are fetched, ``commands_contended`` the same during copies, ``first_commands``
     the same for the first job that is no transfer. The device fetches commands ``ahead`` by that many cycles of such fetches. ``table`` is
     the cycles to load a table of the job, ``late_table`` the cycles to load a table whose place an earlier job's table has until then.
+
+    ``copy_commands`` is the cycles in which the commands of a copy of the job's constants are fetched. The memory of the constants is free
+    during ``copy_wait`` cycles of the copy. ``last_transfer`` is the cycles of its last transfer if that may wait in a queue behind
+    another one.
     """
 
     commands: int = 0
@@ -28,6 +32,9 @@ class FrontTimes(NamedTuple):
     ahead: int = 0
     table: int = 0
     late_table: int = 0
+    copy_commands: int = 0
+    last_transfer: int = 0
+    copy_wait: int = 0
 
 
 class JobTimes(NamedTuple):

@@ -12,7 +12,7 @@ from msgspec import Struct
 from cascader.allocate.extents import Extents
 from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.free_space import Room, most_units
-from cascader.prefetch.timeline import Constants, Issue, Prefetcher, Shared, Timeline, choose_copies, nothing_shared
+from cascader.prefetch.timeline import Constants, Issue, Prefetcher, Shared, Timeline, choose_copies, expected, nothing_shared
 from npu_model.native import native
 from npu_model.program.alignment import ALIGNMENT
 
@@ -96,7 +96,7 @@ class CopySearch:
         """Like :meth:`best`, without the compiled core."""
         jobs = self._jobs
         room = Room(tuple(self._extents), addresses, len(jobs.parts), self._budget, patient=patient)
-        times = [JobTimes.of(part, jobs.times[kind].tolist()) for part, kind in zip(jobs.parts.tolist(), jobs.kinds.tolist(), strict=True)]
+        times = self._times()
         known = {line[0]: Constants(*line) for line in self._constants.tolist()}
         low, *others = (Prefetcher(times, room, _shared(jobs), ends=at_ends) for at_ends in range(3))
         begun = min((low.timeline([known[part] for part in chosen]) for chosen in sets), key=lambda timeline: timeline.cycles)
@@ -110,6 +110,24 @@ class CopySearch:
             found = others[0].timeline([known[part] for part in best.staged])
             best = choose_copies(known, found, others[0]) if found.cycles < best.cycles else best
         return best
+
+    def expected(self, addresses: Sequence[int], copies: Sequence[tuple[int, int, int]]) -> int:
+        """Cycles of the jobs with exactly these copies, in the order of issue: the step, the address and the part of each."""
+        jobs = self._times()
+        known = {line[0]: Constants(*line) for line in self._constants.tolist()}
+        used = [(np.arange(one.start, one.end) + 1, one.low + at, one.high + at) for one, at in zip(self._extents, addresses, strict=True)]
+        issues = list[Issue]()
+        for step, address, part in copies:
+            end = address + known[part].size
+            before = [0, *(one.constants.last + 1 for one in issues if one.address < end and address < one.address + one.constants.size)]
+            for after, low, high in used:
+                before += after[(low < end) & (high > address) & (high > low)].tolist()
+            issues.append(Issue(known[part], step, max(one for one in before if one <= step), address))
+        return expected(jobs, issues, _shared(self._jobs)).cycles
+
+    def _times(self) -> list[JobTimes]:
+        jobs = self._jobs
+        return [JobTimes.of(part, jobs.times[kind].tolist()) for part, kind in zip(jobs.parts.tolist(), jobs.kinds.tolist(), strict=True)]
 
     def _timeline(self, cycles: int, issues: list[int]) -> Timeline:
         """The timeline of the compiled core's result: number, step, start and address of each copy."""

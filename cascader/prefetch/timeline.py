@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.free_space import CopyRoom, Gaps, Room
+from npu_model.program.alignment import ALIGNMENT
 
 
 class Constants(NamedTuple):
@@ -67,7 +68,8 @@ class _Run:
     job k at ``arrival``, when job k - 1 begins. The copier is free from cycle ``copier`` on, the constants' port from ``port``, and the
     last job ends at ``finish``. ``is_copy`` says whether the copier's last work was a copy. The command processor handed on the last job at
     ``handed``, and its commands were fetched at ``fetched``. The tables of all jobs before ``tabled`` are loaded, or on their way.
-    ``has_registers`` says that a kernel has set all registers.
+    ``has_registers`` says that a kernel has set all registers. The last transfer began at ``begun``. The copier's last
+    copy keeps its memory busy from ``busy`` on, after ``idle`` cycles.
     """
 
     def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], room: CopyRoom, shared: Shared, *, ends: int) -> None:
@@ -76,10 +78,12 @@ class _Run:
         self.room = room
         self.shared = shared
         self.ends = ends
-        self.step = self.copy = self.arrival = self.copier = self.finish = self.port = self.handed = self.tabled = 0
+        self.step = self.copy = self.copier = self.finish = self.port = self.handed = self.tabled = 0
+        self.begun = self.busy = self.idle = 0
         self.is_copy = self.has_registers = False
-        # The first fetch is half used on average.
-        self.fetched = jobs[0].front.ahead // 2 if jobs else 0
+        # Nothing begins before the first fetch, which is half used on average.
+        self.arrival = jobs[0].front.ahead if jobs else 0
+        self.fetched = self.arrival // 2
         self.ready: dict[int, int] = {}
         self.issues: list[Issue] = []
         self.gaps: Gaps | None = None
@@ -95,16 +99,17 @@ class _Run:
         job = self.jobs[step]
         is_staged = job.part in self.ready
         alone, contended, home = (job.staged, job.staged_contended, job.staged_home) if is_staged else (job.direct, job.contended, job.home)
-        if self.copier <= start or not home or self.finish <= start:
+        # A copy leaves the memory free until its first words come.
+        copying, left = self.copier - start - max(0, min(self.idle, self.busy - start)), self.finish - start
+        if copying <= 0 or left <= 0 or (not home and contended <= alone):
             return
         # Next to the copy, the job makes alone / contended of its way, and takes home / contended of the copy's turns.
-        copying, left = self.copier - start, self.finish - start
         if left * (contended - home) <= copying * alone:
             self.finish = start + left * contended // alone
             self.copier += left * home // alone
         else:
             together = copying * contended // (contended - home)
-            self.copier = start + together
+            self.copier += together - copying
             self.finish += together * (contended - alone) // contended
         # Only the last issued copy is still under way: the command processor has waited for the earlier ones.
         if self.is_copy:
@@ -131,15 +136,40 @@ class _Run:
         if self.gaps.first_start > (self.step if must else self.step - 1):
             return False
         gap = self.gaps.at(self.step - 1, highest=self.ends > 0 and (self.copy + self.ends) % 2 == 0)
-        tables = self._tables_before(constants.first)
-        start = max(free, self.finish if gap.start == self.step else 0) + sum(tables)
-        if must and not self._worth(constants, start + constants.transfer):
+        issue = Issue(constants, self.step, gap.start, gap.address)
+        if must and not self._worth(constants, self._start(issue) + constants.transfer):
             return self._drop()
         self.room.put(gap, constants.size, constants.last)
+        return self._take(issue)
+
+    def _fetched(self, constants: Constants) -> int:
+        """When the commands of a copy are fetched."""
+        front = self.jobs[constants.first].front
+        return max(self.fetched, self.handed - front.ahead) + front.copy_commands
+
+    def _start(self, issue: Issue) -> int:
+        """When a copy starts that is issued before the next job."""
+        return max(self._reached(issue), self.copier) + sum(self._tables_before(issue.constants.first))
+
+    def _reached(self, issue: Issue) -> int:
+        """When the command processor has the commands of a copy that is issued before the next job, and its bytes are free."""
+        return max(self.arrival, self._fetched(issue.constants), self.finish if issue.start == self.step else 0)
+
+    def _take(self, issue: Issue) -> bool:
+        """Issue a copy, and continue with the next one."""
+        constants, start, tables = issue.constants, self._start(issue), self._tables_before(issue.constants.first)
+        last = self.jobs[constants.first].front.last_transfer
+        # The last transfer waits in the queue, and the command processor goes on, if the device has room for it behind the one before.
+        if tables:
+            self.arrival = start - tables[-1]
+        else:
+            self.arrival = max(self._reached(issue), self.begun) if last == constants.transfer else start
+        self.fetched, self.begun = max(self.fetched, self._fetched(constants)), start + constants.transfer - last
         self.tabled = max(self.tabled, constants.first)
-        self.issues.append(Issue(constants, self.step, gap.start, gap.address))
-        # The copy waits in the queue while the last table is loaded, and the command processor goes on.
-        self.arrival, self.copier, self.is_copy = start - (tables[-1] if tables else 0), start + constants.transfer, True
+        self.issues.append(issue)
+        self.copier, self.is_copy = start + constants.transfer, True
+        self.idle = self.jobs[constants.first].front.copy_wait
+        self.busy = start + self.idle
         self.ready[constants.part] = self.copier
         if self.step:
             self._delay(self.step - 1, start)
@@ -186,7 +216,7 @@ class _Run:
         # A kernel may take longer than the transfer that begins with it.
         self.finish = max(self.finish, done) if job.copier else done
         if job.copier:
-            self.copier, self.is_copy = begin + job.copier, False
+            self.begun, self.copier, self.is_copy, self.idle = begin, begin + job.copier, False, 0
         if not staged and job.home:
             # All constants pass their port, at the earliest after the decoder has finished the previous job's constants.
             self.port = max(self.port, begin - tail) + job.home
@@ -201,6 +231,24 @@ class _Run:
                 pass
             self._execute()
         return Timeline(tuple(self.issues), self.finish)
+
+
+class _Given(_Run):
+    """The jobs with given copies, in the order of issue."""
+
+    def __init__(self, jobs: Sequence[JobTimes], issues: Sequence[Issue], shared: Shared) -> None:
+        nothing = Room((), (), len(jobs), ALIGNMENT).copies()
+        super().__init__(jobs, [issue.constants for issue in issues], nothing, shared, ends=0)
+        self._given = issues
+
+    def _issue(self) -> bool:
+        issue = self._given[self.copy]
+        return issue.step <= self.step and self._take(issue)
+
+
+def expected(jobs: Sequence[JobTimes], issues: Sequence[Issue], shared: Shared = nothing_shared) -> Timeline:
+    """The timeline of some jobs with given copies, each issued before its step; they are in the order of issue."""
+    return _Given(jobs, issues, shared).timeline()
 
 
 class Prefetcher:

@@ -12,8 +12,9 @@ from npu_model.cost.timed import copied_words
 from npu_model.cost.traversal import reduces_depth
 from npu_model.program import WORD_BYTES, DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
+from npu_model.timing import DMA_CHUNK_BEATS
 from sim.engine.machine import KernelRun, Machine
-from sim.engine.terms import DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, Channel, Times, command_buffer_words, fetch_words
+from sim.engine.terms import DMA_CHUNKS_AHEAD, Channel, Times, command_buffer_words, fetch_words
 from sim.engine.threshold import Threshold
 from sim.events import Cause, Unit
 

@@ -14,9 +14,6 @@ from npu_model.timing import TimingParameters
 COMMAND_BUFFER_WORDS = 64
 """Words fetched ahead of the command processor, for each of the fetches that go out together. Undocumented."""
 
-DMA_CHUNK_BEATS = 32
-"""Beats that the DMA reads before it writes them. Coarser than the hardware, to save events."""
-
 DMA_CHUNKS_AHEAD = 8
 """Chunks that the DMA requests before the oldest arrives: the reads that the AXI_LIMIT registers allow (32 of 64 bytes, U65: 64).
 

@@ -17,11 +17,10 @@ from npu_model.cost.timed import copied_words, own_jobs
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.native import native
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program, Shram
-from npu_model.timing import BlockdepRule, TimingParameters
+from npu_model.timing import DMA_CHUNK_BEATS, BlockdepRule, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
 from sim.engine.terms import (
-    DMA_CHUNK_BEATS,
     DMA_CHUNKS_AHEAD,
     Channel,
     Times,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import ceil
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Sources, Where
+from cascader.ethosu.cost.memory_path import EQUAL_SHARE, IN_ARENA, Source, Sources, Where
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
-from npu_model.timing import DEFAULT_TIMING, HIDDEN_LATENCY, TimingParameters
+from npu_model.shapes import ceil_div
+from npu_model.timing import DEFAULT_TIMING, DMA_CHUNK_BEATS, HIDDEN_LATENCY, TimingParameters
 
 BLOCKS = 2
 """Blocks that are tried in addition to a layer's own."""
@@ -23,9 +25,6 @@ PARTITIONS = 4
 
 READ_PENALTY = 0.05
 """Share of a block's read cycles at home that counts against the block. It separates two equally fast blocks if one reads twice as much."""
-
-CONTENDED_SHARE = 0.5
-"""Share of its memory's bandwidth for a kernel during a copy: two readers with constant demand take turns."""
 
 KERNEL_WORDS = 29
 """Words of the command stream for a kernel: the mean of the measured streams (25 to 37). Registers keep unchanged values."""
@@ -112,6 +111,19 @@ class Terms(Struct, frozen=True):
         """Like :meth:`operand_latency` while weights are copied from the same memory, so that no chosen block suffers from that."""
         return self.contended.constants.latency if self.operand_latency(operation) else 0
 
+    def copy_cycles(self, size: int, ranges: int) -> int:
+        """Cycles to copy constants of ``size`` bytes, in a number of ranges, from their home to the arena.
+
+        A device that requests ahead writes the last words of each range behind the words that a kernel has requested: half of them on
+        average.
+        """
+        home, moving = self.direct.constants, self.direct.constants.moving(size)
+        if not self.direct.access.ifm_ahead:
+            return moving + ranges * max(0, home.latency - HIDDEN_LATENCY) + self.overhead
+        last_words = min(ranges * DMA_CHUNK_BEATS, ceil_div(size, home.word_bytes))
+        waited = ranges * (home.latency + self.timing.lookahead // 2 + self.overhead)
+        return moving + waited + ceil(last_words * self.staged.target.word)
+
     @property
     def contended(self) -> Sources:
         """Constants read at home during a copy, whose transactions take every other turn at the port."""
@@ -124,9 +136,9 @@ def _contended(direct: Sources, *, maps: bool) -> Sources:
     constants: Source = direct.constants
     turn, grant = direct.turn_cycles, direct.timing.grant
     # A burst that is a request of its own takes a turn of the port alone, and a copy's turn has as many transactions as the port grants.
-    share = 1 / (1 + grant) if direct.access.weight_bursts else CONTENDED_SHARE
+    share = 1 / (1 + grant) if direct.access.weight_bursts else EQUAL_SHARE
     slow = replace(constants, latency=constants.latency + turn, reads=0, sustained=constants.rate / share)
     found = replace(direct, constants=slow)
     if not maps:
         return found
-    return replace(found, maps=replace(direct.maps, sustained=direct.maps.rate / CONTENDED_SHARE))
+    return replace(found, maps=replace(direct.maps, sustained=direct.maps.rate / direct.map_share))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache, cached_property
 
 from cascader.ethosu.cost.estimate_terms import TRANSFER_WORDS, Terms
+from cascader.ethosu.job.staging import staged_bytes, weight_ranges
 from cascader.ethosu.job.stripes import BufferPlace, whole
 from cascader.ethosu.network.network import LutLoad, Network, ethosu_part
 from cascader.plan.group_costs import FrontTimes
@@ -72,6 +73,12 @@ class FrontCycles:
         table, is_late = self._table(part)
         words += TRANSFER_WORDS if table else 0
         contended = fetch + self._terms.direct.held_cycles
+        copies, size, queues = (
+            len(weight_ranges(payload.operation)),
+            staged_bytes(payload.operation),
+            self._terms.accelerator.max_outstanding_dma > 1,
+        )
+        copying = self._terms.copy_cycles(size, copies)
         return FrontTimes(
             commands=words * fetch // most,
             commands_contended=words * contended // most,
@@ -79,4 +86,7 @@ class FrontCycles:
             ahead=fetch,
             table=0 if is_late else table,
             late_table=table if is_late else 0,
+            copy_commands=TRANSFER_WORDS * copies * fetch // most,
+            last_transfer=copying // max(1, copies) if queues else 0,
+            copy_wait=copying - self._terms.direct.constants.moving(size),
         )

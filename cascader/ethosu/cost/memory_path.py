@@ -18,6 +18,9 @@ from npu_model.program import KernelOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
+EQUAL_SHARE = 0.5
+"""Share of its memory's bandwidth for a kernel during a copy: two readers with constant demand take turns."""
+
 
 class Source(Struct, frozen=True):
     """A memory as one unit reads it: ``word`` cycles per data word of a burst, ``latency`` cycles until the first one.
@@ -158,6 +161,16 @@ class Sources(Struct, frozen=True, dict=True):
     def turn_cycles(self) -> int:
         """Cycles of a whole turn of another channel at the constants' port."""
         return ceil(self.constants.rate * self.timing.grant * self.constants.burst)
+
+    @property
+    def map_share(self) -> float:
+        """Share of the constants' memory for feature maps there during a copy.
+
+        A turn of the port has a number of transactions. If maps are requested ahead, they fill their turns, but with shorter transactions.
+        """
+        if not self.access.ifm_ahead:
+            return EQUAL_SHARE
+        return self.maps.burst / (self.maps.burst + self.constants.burst)
 
     @property
     def held_cycles(self) -> int:

@@ -12,11 +12,11 @@ from functools import cache
 from math import ceil
 
 from cascader.ethosu.cost.block_option import BlockOption
-from cascader.ethosu.cost.estimate_terms import CONTENDED_SHARE, NOTHING, Facts, Terms
+from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
 from cascader.ethosu.cost.estimates import Estimate, KernelEstimates, decoding_bytes, shared_estimates
 from cascader.ethosu.cost.front_cycles import FrontCycles
 from cascader.ethosu.cost.kernel_estimate import ranked
-from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Sources, Where
+from cascader.ethosu.cost.memory_path import EQUAL_SHARE, IN_ARENA, Source, Sources, Where
 from cascader.ethosu.cost.transfers_beside import TransfersBeside
 from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.job.staging import staged_bytes, staged_content, weight_ranges
@@ -30,7 +30,7 @@ from npu_model.cost.traversal import reduces_depth
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.timing import DEFAULT_TIMING, HIDDEN_LATENCY, TimingParameters
+from npu_model.timing import DEFAULT_TIMING, DMA_CHUNK_BEATS, HIDDEN_LATENCY, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import operation_work
 
@@ -94,7 +94,7 @@ class StripeCost:
         self.layer = cache(self._layer)
         self.pairs = shared_estimates(self._terms).pairs
         """Cycles that pairs of stripes share, of all networks on these terms."""
-        self.transfers = TransfersBeside(network, graph, self.times)
+        self.transfers = TransfersBeside(network, graph, self.times, counts_memory=accelerator.access.ifm_ahead)
 
     def _estimate(self, part: int, height: int, *, staged: bool) -> Estimate | None:
         """The estimate of stripes of this height, by that of a typical one; None for a transfer or a CPU part."""
@@ -145,9 +145,15 @@ class StripeCost:
         if where == IN_ARENA:
             cycles = max(terms.staged.maps.moving(size), terms.staged.target.moving(size)) + terms.overhead
         else:
-            cycles = max(self._bursts[region].moving(size) for region in (*where.reads, where.writes)) + terms.overhead
-            # A write passes behind the reads that are under way.
-            cycles += max(0, *(self._bursts[region].latency - HIDDEN_LATENCY for region in (*where.reads, where.writes)))
+            ends = [self._bursts[region] for region in (*where.reads, where.writes)]
+            cycles = max(end.moving(size) for end in ends) + terms.overhead
+            if self._accelerator.access.ifm_ahead:
+                # The slower memory waits for the first chunk, or the faster one writes the last chunk.
+                chunk = min(DMA_CHUNK_BEATS, ceil_div(size, ends[0].word_bytes)) * min(end.word for end in ends)
+                cycles += max(end.latency for end in ends[:-1]) + ceil(chunk)
+            else:
+                # A write passes behind the reads that are under way.
+                cycles += max(0, *(end.latency - HIDDEN_LATENCY for end in ends))
         return Facts(cycles, 0, 0, cycles, 0)
 
     def _maps_beside(self, part: int, height: int) -> int:
@@ -159,6 +165,15 @@ class StripeCost:
         read = (load.maps - load.stored) * sum(region in self._beside for region in where.reads) / len(where.reads)
         written = load.stored if where.writes in self._beside else 0
         return ceil((read + written) * self._terms.direct.constants.rate)
+
+    def _in_arena(self, part: int, height: int, *, staged: bool) -> int:
+        """The least cycles of a stripe whose words pass the arena's port between those of a copy, if the device requests ahead."""
+        estimate, (to, home) = self._estimate(part, height, staged=staged), (self._terms.staged.target, self._terms.direct.constants)
+        if estimate is None or not self._accelerator.access.ifm_ahead or self._terms.direct.shared:
+            return 0
+        load, beside = estimate.options[0].load, self._maps_beside(part, height) / home.rate
+        words = load.maps - beside + (load.constants if staged and self._constants[part] else 0)
+        return ceil(words * to.word / (1 - min(to.word / home.rate, EQUAL_SHARE)))
 
     def options(self, part: int, start: int, end: int, *, staged: bool) -> Sequence[BlockOption]:
         """The blocks in which rows ``start`` to ``end`` may be computed, the layer's own first; none for a transfer or a CPU part.
@@ -186,11 +201,14 @@ class StripeCost:
         staged, direct = (self._facts(part, height, staged=staged) for staged in (True, False))
         beside = self._maps_beside(part, height)
         home = direct.home_cycles if self.constant_bytes(part) else 0
-        shared, held, least = ceil(beside / CONTENDED_SHARE), 0, 0
+        share = self._own_terms[part].direct.map_share if beside else 1
+        shared, held, least = ceil(beside / share), 0, 0
         if beside and self._accelerator.access.ifm_ahead:
             # A device that requests ahead keeps the memory busy with its maps, too, and a copy holds up their first read.
-            home, held = home + beside, self._terms.direct.held_cycles
-            least = ceil(home / CONTENDED_SHARE)
+            least, held = ceil(home / EQUAL_SHARE) + shared, self._terms.direct.held_cycles
+            home += beside
+        # Writes of a copy pass the arena's port, too, between the words of the job.
+        in_arena = [self._in_arena(part, height, staged=is_staged) for is_staged in (True, False)]
         # The stripes of a part share one load of its table, which does not count.
         front = self._front.of(part)
         return JobTimes(
@@ -199,12 +217,12 @@ class StripeCost:
             direct=direct.cycles,
             lead=direct.lead,
             tail=direct.tail,
-            contended=max(direct.contended_cycles, direct.cycles + held, least),
+            contended=max(direct.contended_cycles if home else 0, direct.cycles + held, least, in_arena[1]),
             home=home,
             staged_lead=staged.lead,
             staged_tail=staged.tail,
             copier=direct.cycles if part in self.transfers else 0,
-            staged_contended=max(staged.cycles + held, shared),
+            staged_contended=max(staged.cycles + held, shared, in_arena[0]),
             staged_home=beside,
             front=front if height == self._graph.parts[part].rows else front._replace(table=0, late_table=0),
         )
@@ -238,6 +256,4 @@ class StripeCost:
 
     def transfer_cycles(self, part: int) -> int:
         """Cycles to copy the part's constants into the arena."""
-        home = self._terms.direct.constants
-        waited = self._copies[part] * max(0, home.latency - HIDDEN_LATENCY)
-        return home.moving(self.constant_bytes(part)) + waited + self._terms.overhead
+        return self._terms.copy_cycles(self.constant_bytes(part), self._copies[part])

@@ -34,11 +34,14 @@ class TransfersBeside:
 
     If one transfer brings a kernel's input and another takes its output, the second runs during the part of the kernel that the first
     leaves free. So the three together take the kernel's cycles, or the cycles of both transfers if those are more.
+
+    With ``counts_memory`` a kernel also leaves no time for transfers while it keeps the memory of the constants busy itself.
     """
 
-    def __init__(self, network: Network, graph: RowGraph, times: Times) -> None:
+    def __init__(self, network: Network, graph: RowGraph, times: Times, *, counts_memory: bool) -> None:
         self._graph = graph
         self._times = times
+        self._counts_memory = counts_memory
         kernels = [ethosu_part(part) for part in network.graph.parts]
         self._transfers = dict[int, _Transfer]()
         for number, transfer, is_away in carriers(network):
@@ -70,6 +73,9 @@ class TransfersBeside:
         If it takes rows away, the cycles in which another transfer brings rows do not count.
         """
         cycles, before = self._cycles(kernel, height, staged=staged), self._brought.get(kernel)
+        if self._counts_memory:
+            times = self._times(kernel, 0, height)
+            cycles -= times.staged_home if staged else times.home
         if is_away and before is not None:
             cycles -= self._cycles(before, self._as_high(before, kernel, height), staged=False)
         return max(0, cycles)

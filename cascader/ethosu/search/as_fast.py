@@ -213,7 +213,7 @@ class FastSearch:
         """The smallest schedule, checked, whose final replay meets the target; None if there is none."""
         meeting = [one for one in pareto(self.found) if one.cycles <= self.target and one.memory <= self.room]
         for one in meeting:
-            point = self._task.settled(one.point())
+            point = self._task.settled(one.answer())
             if point.cycles <= self.target:
                 self._executor.submit(check, one.draft, one.form).result()
                 return point

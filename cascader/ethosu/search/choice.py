@@ -367,7 +367,7 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     if not smallest:
         found = chooser.with_later_copies(found)
     fastest, proof = chooser.proven(chooser.changed_by_replays(found))
-    chosen = task.settled(fastest.point())
+    chosen = task.settled(fastest.answer())
     check_schedule(chosen.schedule)
     # Who wants no bounds is shown no flash either.
     whole = flash_bytes(lower(schedule_layer_by_layer(task.network, task.accelerator), checked=False)) if run.bounds else None

@@ -96,6 +96,14 @@ class Form:
         """The Schedule of a draft of this form, not checked."""
         return schedule_of(draft, self.network, self.accelerator, self.provenance)
 
+    def expected(self, draft: Draft) -> int:
+        """Cycles of a draft with exactly its copies, which replays may have issued later.
+
+        A U55's estimates stay: replays confirm them for copies that are issued early.
+        """
+        requests_ahead = find_accelerator(self.accelerator).access.ifm_ahead
+        return self.cascader.drafter.expected(draft) if requests_ahead else draft.cycles
+
     @property
     def description(self) -> str:
         """The form's name and its size, for listeners."""

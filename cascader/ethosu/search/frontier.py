@@ -217,7 +217,7 @@ def frontier_of(
     points = pareto(seen)
     checks.require(points)
     bounds, beside_them = lower_bounds(task.network, explored.least_live_bytes), near(seen, points)
-    reported, others = (tuple(one.point() for one in some) for some in (points, beside_them))
+    reported, others = (tuple(one.answer() for one in some) for some in (points, beside_them))
     if not task.decides_by_replays:
         reported, others = tuple(pareto([task.settled(point) for point in reported])), ()
     return FoundFrontier(reported, bounds, len(drafts), count, explored.least_cycles(None), others)

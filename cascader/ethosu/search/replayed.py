@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.search.form import Form
@@ -24,3 +25,7 @@ class Replayed(Struct, frozen=True, eq=False):
     def point(self) -> Point:
         """The Point of the draft's Schedule, which is not checked."""
         return Point(self.memory, self.cycles, self.draft.cycles, self.form.schedule(self.draft))
+
+    def answer(self) -> Point:
+        """The Point, with an estimate that counts the draft's own copies, which replays may have changed."""
+        return replace(self.point(), estimate=self.form.expected(self.draft))

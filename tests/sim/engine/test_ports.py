@@ -15,11 +15,11 @@ from npu_model.errors import InputError
 from npu_model.memory.system import Memory, MemorySystem, Pulse
 from npu_model.program import ByteRange, DmaOperation
 from npu_model.shapes import ceil_div
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.timing import DEFAULT_TIMING, DMA_CHUNK_BEATS, TimingParameters
 from sim.engine.clock import Clock
 from sim.engine.commands import copy_chunks
 from sim.engine.ports import Ports, PulseGate, transactions
-from sim.engine.terms import DMA_CHUNK_BEATS, Channel
+from sim.engine.terms import Channel
 
 EXT_PULSE = Pulse(on=320, off=80, cap_words=50)
 BURST = 8

@@ -8,14 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from small_programs import memories
+from small_programs import copy, memories, program
 
+from cascader.ethosu.cost.estimate_terms import Terms
 from cascader.ethosu.cost.memory_path import Source, Sources, sustained
+from npu_model.accelerator import accelerator
 from npu_model.memory.system import AXI0, Memory, Pulse
-from npu_testbed.devices.configs import load_timing_adapter
+from npu_model.timing import DMA_CHUNK_BEATS
+from npu_testbed.devices.configs import load_memory_system, load_timing_adapter
 from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
+from sim.fast.quick import quick_replay
 
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
+U65 = load_memory_system("Ethos_U65_High_End", "Shared_Sram")
 GATE = Pulse(400, 100, 50)
 """50 words in 500 cycles, which the seventh transaction of 8 words crosses, so that 56 pass."""
 
@@ -103,3 +108,18 @@ def test_constants_at_home_behind_the_arenas_port_share_it() -> None:
 def test_feature_maps_move_at_the_pace_of_data_path_or_gate(word: int, pulse: Pulse | None, pace: float) -> None:
     arena = Memory("arena", 32, 32, 1, cycles_per_word=Fraction(word), pulse=pulse)
     assert Sources.staged(memories(arena)).maps.pace == pytest.approx(pace)
+
+
+@pytest.mark.parametrize("size", [16, 512, 528, 1344, 16384, 49152])
+@pytest.mark.parametrize("name", ["ethos-u65-256", "ethos-u65-512"])
+def test_a_copy_on_a_u65_is_expected_to_take_its_replay_and_half_of_the_words_that_a_kernel_requests_ahead(name: str, size: int) -> None:
+    """To one chunk of the DMA, as the last chunk may be a part of one."""
+    terms = Terms.of(accelerator(name), U65)
+    (moved,) = quick_replay(program(copy(size), accelerator=name), U65).times.values()
+    taken = moved.finished - moved.issued
+    assert 0 <= terms.copy_cycles(size, 1) - terms.timing.lookahead // 2 - taken <= DMA_CHUNK_BEATS
+
+
+def test_feature_maps_of_a_u65_have_a_third_of_a_memory_that_they_share_with_a_copy_as_their_transactions_are_half_as_long() -> None:
+    assert Sources.direct(U65, device=accelerator("ethos-u65-256")).map_share == pytest.approx(1 / 3)
+    assert Sources.direct(SYSTEM).map_share == 1 / 2
