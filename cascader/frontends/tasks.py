@@ -61,7 +61,8 @@ def _others(source: ModelSource, request: Request, first: Legalised, network: Ne
     other = asked(source.data, first, measure.accelerator) if has_time_for_another(network) else None
     if other is not None:
         second = other.network()
-        why = reason(network, second, measure)
+        # The Python core copies a network of RESHAPEs alone by DMA, without a kernel that could be scheduled.
+        why = reason(network, second, measure) if second.graph.parts else ""
         if why:
             yield Origin(second, _provenance(source, request, other, why, measure.system))
 

@@ -55,7 +55,8 @@ class CopySearch:
         self._jobs = jobs
         self._constants = constants
         self._extents = extents
-        self._budget = budget
+        # An arena of no bytes, where all tensors lie outside, has room for no copy. One byte has neither, and divides into units.
+        self._budget = max(budget, 1)
         self._work = np.concatenate([jobs.parts, jobs.kinds])
         self._parts = constants[:, 0].tolist()
         self.every = frozenset(self._parts)
