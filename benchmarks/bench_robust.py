@@ -14,7 +14,7 @@ from npu_testbed.asked.request import requested
 from npu_testbed.comparisons.answer import AT_SIZE_CYCLES, IN_PERFORMANCE_BYTES
 from npu_testbed.comparisons.comparison import Comparison, Sides, compare
 from npu_testbed.comparisons.robust import RobustAnswer
-from npu_testbed.comparisons.robust_notes import robust_notes
+from npu_testbed.comparisons.summary import robust_notes
 
 HEADER = (
     "| network | bytes / Vela Size's, at its cycles | verdict | cycles / Vela Performance's, in its bytes | verdict |",

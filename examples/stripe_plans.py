@@ -14,7 +14,7 @@ from tabulate import tabulate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.propagators import affine_graph
-from cascader.ethosu.striped.schedule import striped_schedule
+from cascader.ethosu.striped.choice import striped_schedule
 from cascader.frontends.vela import import_network
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import InputAxis, Propagator, window

@@ -1,13 +1,19 @@
-"""Comparison: our frontier and Vela's schedules of the same network, all replayed by one simulator."""
+"""Comparison: our frontier and Vela's schedules of the same network, all replayed by one simulator.
+
+By a table of energies, each answer also has the ratio of energies, ours to Vela's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.limits import EVERYTHING
 from cascader.ethosu.search.request import ModelSource, Request, Run
 from cascader.ethosu.search.search import explore, search
@@ -20,16 +26,46 @@ from npu_model.memory.outer_arena import has_outer_arena
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_testbed.comparisons.answer import AT_PERFORMANCE_CYCLES, AT_SIZE_CYCLES, IN_PERFORMANCE_BYTES, SMALLEST, BestAnswer
-from npu_testbed.comparisons.energies import energy_ratios
 from npu_testbed.comparisons.robust import RobustAnswer, robust_answers
 from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
 from npu_testbed.documents.comparison import EnergyRatios
-from npu_testbed.energy import EnergyTable
+from npu_testbed.energy import Energy, EnergyTable, energy, energy_ratio
+from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.legalise import load_task
 from npu_testbed.replays.separate_regions import end_ports
-from npu_testbed.replays.vela_runs import VelaFailure, VelaPoint, VelaTask
+from npu_testbed.replays.vela_runs import VelaFailure, VelaPoint, VelaRun, VelaTask, vela_network
 from npu_testbed.searches.frontiers import Frontier, FrontierPoint, replayed_frontier, within_bound
 from npu_testbed.searches.resume import Resumed, resumed
+from sim import counted_network
+
+
+def our_energy(schedule: Schedule, task: VelaTask, table: EnergyTable) -> Energy:
+    """The energy of a schedule on the memories and with the timing of a task."""
+    return energy(counted_network(lower(schedule), task.system, task.timing), table)
+
+
+def vela_energy(run: VelaRun, task: VelaTask, table: EnergyTable) -> Energy:
+    """The energy of one compilation of Vela's."""
+    network = vela_network(task, run)
+    return energy(counted_network(network, task.replayed_on(network), task.timing), table)
+
+
+def energy_ratios(
+    answers: Sequence[BestAnswer], task: VelaTask, table: EnergyTable, executor: Executor, show: Progress = silent
+) -> EnergyRatios:
+    """The ratio of each answer. InputError if the table lacks a memory or makes Vela's energy 0."""
+    show(f"Weighing {len(answers)} answers by the energy table {table.name}")
+    schedules = {answer.ours.digest: answer.ours.schedule for answer in answers if answer.ours is not None}
+    ours = {name: executor.submit(our_energy, schedule, task, table) for name, schedule in schedules.items()}
+    vela = {run: executor.submit(vela_energy, run, task, table) for run in dict.fromkeys(answer.vela.run for answer in answers)}
+    return EnergyRatios(
+        table.name,
+        tuple(
+            None if answer.ours is None else energy_ratio(ours[answer.ours.digest].result(), vela[answer.vela.run].result())
+            for answer in answers
+        ),
+    )
+
 
 NOISE = 0.03
 """Relative difference in cycles below which neither side is called faster: our search picks by the simulator that judges it."""

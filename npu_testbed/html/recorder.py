@@ -38,7 +38,7 @@ class Recording:
 
 
 class TimelineEvents:
-    """A listener for :func:`npu_testbed.html.timeline.timeline_data`."""
+    """A listener for :func:`npu_testbed.html.data.timeline_data`."""
 
     def __init__(self, most: int = MAX_EVENTS) -> None:
         self._most, self._count = most, 0

@@ -32,8 +32,7 @@ from npu_testbed.findings.memories import faster_memories
 from npu_testbed.findings.memories import memories as worthy_memories
 from npu_testbed.findings.moves import moves, only_moves
 from npu_testbed.findings.waits import next_accelerator, on_accelerator
-from npu_testbed.findings.weight_trials import staged
-from npu_testbed.findings.weights import weights
+from npu_testbed.findings.weights import staged, weights
 from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 from npu_testbed.replays.layer_names import first_operator
 from npu_testbed.replays.simulation import Simulation

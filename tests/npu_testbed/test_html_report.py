@@ -25,9 +25,8 @@ from npu_testbed.energy import load_energy_table
 from npu_testbed.findings import findings
 from npu_testbed.html import html_report
 from npu_testbed.html.beside import answers_data
-from npu_testbed.html.data import replay_data
+from npu_testbed.html.data import headline_data, replay_data
 from npu_testbed.html.graph import cascades, graph_data
-from npu_testbed.html.headline import headline_data
 from npu_testbed.html.pages import frontier_data
 from npu_testbed.html.recorder import MAX_EVENTS, TimelineEvents
 from npu_testbed.html.sweep import sweep_page

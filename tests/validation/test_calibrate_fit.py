@@ -28,7 +28,7 @@ from validation.calibrate import (
     to_toml,
 )
 from validation.calibrate.bootstrap import outwards
-from validation.calibrate.crossvalidation import by_accelerator, by_network, leave_out
+from validation.calibrate.calibration import by_accelerator, by_network, leave_out
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.fit import fit
 from validation.calibrate.parameters import PARAMETERS, fitted_parameters, timing_at

@@ -16,9 +16,8 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.reports.unseen import unseen_text
 from validation.fvp import scorecard as fvp
 from validation.fvp.ablation import ABLATIONS, CANDIDATES, ablate
-from validation.fvp.accuracy import accuracy_page
+from validation.fvp.accuracy import accuracy_page, bearers_table, u55_bearers, u65_bearers, u85_bearers
 from validation.fvp.bars import MEAN_LIMIT, OPERATOR_LIMIT, WORST_LIMIT, Scorecard
-from validation.fvp.bearers import bearers_table, u55_bearers, u65_bearers, u85_bearers
 from validation.fvp.left_out import all_left_out, folds
 from validation.fvp.left_out import table as left_out_table
 from validation.fvp.left_out_errors import kept_left_out

@@ -21,13 +21,16 @@ from validation.fvp.references.records import (
     measured_program,
     old_points,
     points,
+    read_stored,
+    read_stored_work,
     single_operators,
+    stored,
+    stored_work,
     sweeps,
     u65_points,
     u85_points,
     whole_runs,
 )
-from validation.fvp.references.stored import read_stored, read_stored_work, stored, stored_work
 from validation.fvp.scores import TOTAL_GRID, TOTAL_OVERHEAD
 from validation.fvp.single import single_program
 

@@ -18,8 +18,7 @@ from cascader.ethosu.network.network import CpuPart, EthosuPart
 from cascader.frontends.children import run_child
 from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network, direct, import_network, named_network
 from cascader.frontends.vela import compiler as compiler_module
-from cascader.frontends.vela.lift import lift
-from cascader.frontends.vela.tensors import AddressMap, unique
+from cascader.frontends.vela.lift import AddressMap, lift, unique
 from cascader.graph.cascader_graph import TensorKind
 from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.errors import InputError

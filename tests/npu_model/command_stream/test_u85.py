@@ -39,7 +39,7 @@ from npu_model.program import (
 from npu_model.program.program import Program
 from npu_model.program.text import to_text
 from npu_model.tflite.model import read_tflite
-from validation.fvp.references.stored import read_stored, stored
+from validation.fvp.references.records import read_stored, stored
 
 pytestmark = pytest.mark.law
 

@@ -18,7 +18,7 @@ from npu_model.memory.timing_adapter import profile
 from npu_model.program import ElementwiseKind, Kernel, KernelWait, Layout, PoolKind, Program, Rounding, Upscale
 from npu_model.program.check import check_program
 from sim import quick_replay, replay
-from validation.fvp.references.stored import read_stored, stored
+from validation.fvp.references.records import read_stored, stored
 
 STREAMS = Path(__file__).parents[2] / "golden" / "streams"
 NAMES = sorted(path.name for path in STREAMS.iterdir())

@@ -14,8 +14,7 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.columns import column_stripes
-from cascader.ethosu.forms.long_steps import with_long_steps
-from cascader.ethosu.forms.position_grids import position_grids
+from cascader.ethosu.forms.long_steps import position_grids, with_long_steps
 from cascader.ethosu.forms.transposed import with_transposed
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Network

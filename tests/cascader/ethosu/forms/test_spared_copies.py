@@ -12,8 +12,7 @@ from scheduling import DEFAULT
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.moved_maps import Move
-from cascader.ethosu.forms.spared_copies import without_copies
+from cascader.ethosu.forms.spared_copies import Move, without_copies
 from cascader.ethosu.forms.wide_copies import is_copy
 from cascader.ethosu.forms.workbench import kernel_cycles
 from cascader.ethosu.network.network import Network

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from scheduling import DEFAULT
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.column_grids import grid_of
-from cascader.ethosu.forms.column_spans import Tiling, segment
+from cascader.ethosu.forms.column_spans import Tiling, grid_of, segment
 from cascader.ethosu.forms.layouts import dense_layouts
 from cascader.ethosu.forms.phases import in_phases
 from cascader.ethosu.forms.row_shapes import in_row_shapes

@@ -27,7 +27,7 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.propagators import affine_graph
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.striped.schedule import striped_schedule
+from cascader.ethosu.striped.choice import striped_schedule
 from cascader.ethosu.striped.unroll import unrolled
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
