@@ -7,10 +7,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from npu_model.compiled.cpu_operators import OperatorFinder, OperatorModel, are_placed, operator_model
+from npu_model.compiled.cpu_operators import OperatorFinder, are_placed
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
-from npu_model.tflite.record_reader import RecordReader
 from sim.functional import OnCpu, runs_here
 from validation.litert.environment import litert_installed
 from validation.litert.operator_process import OperatorProcess
@@ -29,25 +28,8 @@ def require_kernels(network: CompiledNetwork) -> None:
         )
 
 
-class CpuKernels:
-    """Executes the CPU operators of compilations of one ``model``; who makes one closes it, which stops the process.
-
-    An operator becomes a model of its own when it is first executed and is kept for later executions.
-    """
-
-    def __init__(self, model: bytes) -> None:
-        """InputError if the .tflite file ``model`` is damaged."""
-        self._reader = RecordReader(model)
-        self._process = OperatorProcess()
-
-    @property
-    def built_in(self) -> list[str]:
-        """Codes of the operators that built-in kernels have executed, as LiteRT has no reference kernel of them."""
-        return self._process.built_in
-
-    def close(self) -> None:
-        """Stop the process and delete its files."""
-        self._process.close()
+class CpuKernels(OperatorProcess):
+    """Executes the CPU operators of compilations of one model."""
 
     def executor(self, network: CompiledNetwork) -> OnCpu:
         """The function that executes the CPU operators of ``network``, for :func:`sim.functional.run`: one inference after the other.
@@ -69,21 +51,13 @@ class CpuKernels:
     def _execute(self, index: int, step: CpuOperator, arrays: Sequence[bytes], kept: dict[int, bytes]) -> list[Array]:
         """Outputs of an operator, and then its states in the arena; other states are in ``kept``, by their tensors in the model."""
         name = f"{index}-{len(step.inputs)}"
-        one = self._operator(name, index, step)
+        one = self._operator(name, index, [binding.name for binding in step.inputs])
         placed = are_placed(step, [state is not None for state in one.states])
         given = iter(arrays)
         content = [next(given) if state is None or placed else kept.get(state.tensor, state.content) for state in one.states]
-        found = self._process.execute(name, content, step.code, [binding.name for binding in step.outputs])
+        found = self._run(name, content, step.code, [binding.name for binding in step.outputs])
         results, states = found[: len(one.results)], found[len(one.results) :]
         if placed:
             return results + states
         kept |= {state.tensor: array.tobytes() for state, array in zip(filter(None, one.states), states, strict=True)}
         return results
-
-    def _operator(self, name: str, index: int, step: CpuOperator) -> OperatorModel:
-        """The operator as a model, which the process knows by that name."""
-        one = self._process.knows(name)
-        if one is None:
-            one = operator_model(self._reader, index, [binding.name for binding in step.inputs])
-            self._process.keep(name, one)
-        return one

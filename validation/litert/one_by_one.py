@@ -11,17 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npu_model.compiled.cpu_operators import operator_model
 from npu_model.errors import InputError
 from npu_model.tflite.model import TfliteOperator
-from npu_model.tflite.record_reader import RecordReader
 from validation.litert.definitions import defined, is_defined
 from validation.litert.operator_process import OperatorProcess
 
 Array = NDArray[Any]
 
 
-class OneByOne:
+class OneByOne(OperatorProcess):
     """Inferences in a row: what the model keeps in variables goes from one to the next; who makes one closes it.
 
     ``tensors`` holds the last inference's tensors by their numbers in the model.
@@ -29,19 +27,9 @@ class OneByOne:
 
     def __init__(self, model: bytes) -> None:
         """InputError if the .tflite file is damaged."""
-        self._reader = RecordReader(model)
-        self._process = OperatorProcess()
+        super().__init__(model)
         self._kept: dict[int, bytes] = {}
         self.tensors: dict[int, Array] = {}
-
-    @property
-    def built_in(self) -> list[str]:
-        """Codes of the operators that built-in kernels have executed."""
-        return self._process.built_in
-
-    def close(self) -> None:
-        """Stop the process."""
-        self._process.close()
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by name; InputError if an operator cannot be executed on its own."""
@@ -61,10 +49,7 @@ class OneByOne:
             return
         operands = [number for number in operator.inputs if number >= 0 and not tensors[number].data]
         name = str(index)
-        one = self._process.knows(name)
-        if one is None:
-            one = operator_model(self._reader, index, [tensors[number].name for number in operands if not tensors[number].is_variable])
-            self._process.keep(name, one)
+        one = self._operator(name, index, [tensors[number].name for number in operands if not tensors[number].is_variable])
         content = []
         for number, state in zip(operands, one.states, strict=True):
             if state is not None:
@@ -74,7 +59,7 @@ class OneByOne:
             else:
                 raise InputError(f"{operator.name} reads {tensors[number].name!r}, which no operator makes: it cannot be executed alone.")
         results = [number for number in operator.outputs if number >= 0]
-        found = self._process.execute(name, content, operator.name, [tensors[number].name for number in results])
+        found = self._run(name, content, operator.name, [tensors[number].name for number in results])
         self.tensors |= dict(zip(results, found[: len(results)], strict=True))
         states = [state for state in one.states if state is not None]
         self._kept |= {state.tensor: array.tobytes() for state, array in zip(states, found[len(results) :], strict=True)}

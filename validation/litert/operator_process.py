@@ -14,20 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.frontends.folders import OwnFolder
-from npu_model.compiled.cpu_operators import OperatorModel
+from npu_model.compiled.cpu_operators import OperatorModel, operator_model
 from npu_model.errors import InputError
+from npu_model.tflite.record_reader import RecordReader
 from validation.litert.environment import TIMEOUT_SECONDS, child_environment, require_litert
 
 Array = NDArray[Any]
 
 
 class OperatorProcess:
-    """The process, started when it is first needed; who makes one closes it.
+    """The process for the operators of a model, started when it is first needed; who makes one closes it.
 
-    ``built_in`` are the codes of the operators that were executed by built-in kernels, as LiteRT has no reference kernel of them.
+    ``built_in`` are the codes of the operators that were executed by built-in kernels, as LiteRT has no reference kernel of them. An
+    operator becomes a model of its own when it is first executed and is kept for later executions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, model: bytes) -> None:
+        """InputError if the .tflite file ``model`` is damaged."""
+        self._reader = RecordReader(model)
         self.built_in: list[str] = []
         self._models: dict[str, OperatorModel] = {}
         self._child: subprocess.Popen[str] | None = None
@@ -40,18 +44,16 @@ class OperatorProcess:
             self._child.communicate()
         self._folder.remove()
 
-    def knows(self, name: str) -> OperatorModel | None:
-        """The model that was kept under a name."""
-        return self._models.get(name)
+    def _operator(self, name: str, index: int, operands: Sequence[str]) -> OperatorModel:
+        """Operator ``index`` as a model, which :meth:`_run` knows by a name; a network has the ``operands`` by name."""
+        if name not in self._models:
+            one = self._models[name] = operator_model(self._reader, index, operands)
+            states = [tensor for tensor, state in zip(one.operands, one.states, strict=True) if state is not None]
+            (self._path / f"{name}.tflite").write_bytes(one.data)
+            (self._path / f"{name}.json").write_text(json.dumps({"set": one.operands, "get": [*one.results, *states]}), encoding="utf-8")
+        return self._models[name]
 
-    def keep(self, name: str, one: OperatorModel) -> None:
-        """Keep a model under a name, for :meth:`execute`."""
-        self._models[name] = one
-        states = [tensor for tensor, state in zip(one.operands, one.states, strict=True) if state is not None]
-        (self._path / f"{name}.tflite").write_bytes(one.data)
-        (self._path / f"{name}.json").write_text(json.dumps({"set": one.operands, "get": [*one.results, *states]}), encoding="utf-8")
-
-    def execute(self, name: str, content: Sequence[bytes], code: str, outputs: Sequence[str]) -> list[Array]:
+    def _run(self, name: str, content: Sequence[bytes], code: str, outputs: Sequence[str]) -> list[Array]:
         """Outputs of a kept model, and then its states, from the bytes of its operands; ``code`` and ``outputs`` are for an InputError."""
         np.savez(self._path / "inputs.npz", *[np.frombuffer(array, np.uint8) for array in content])
         self._ask(name, code, outputs)

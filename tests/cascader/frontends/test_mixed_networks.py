@@ -197,7 +197,7 @@ def test_all_operators_and_inferences_share_one_process(monkeypatch: pytest.Monk
     with closing(kernels):
         for network in networks("floats inside").values():
             functional_outputs(network, seeded_inputs(network, 2, seed=0), kernels)
-        child = kernels._process._child
+        child = kernels._child
         assert child is not None
         assert child.poll() is None
     assert started["validation.litert.cpu_kernels_child"] == 1
