@@ -73,15 +73,15 @@ class Compare(CompareOptions, frozen=True):
         from npu_testbed.cpu_time import load_cpu_table
         from npu_testbed.ground.files import asked_files, write_files
         from npu_testbed.html.pages import comparison_page
-        from npu_testbed.html.recorder import TimelineEvents
         from npu_testbed.outcomes.comparison import ComparisonOutcome
         from npu_testbed.reports.tables import layers_csv
         from npu_testbed.views.frontier_plot import comparison_svg
+        from sim.views.recorder import DRAWN, EventRecorder
 
         _check(self)
         cpu = load_cpu_table(str(self.cpu))
         comparisons = _compared(self, show)
-        events = TimelineEvents()
+        events = EventRecorder(DRAWN)
         simulation, found = _layers(self, comparisons, events, show)
         files = asked_files((self.plot, lambda: comparison_svg(comparisons[0]).encode("utf-8")))
         if simulation is not None:

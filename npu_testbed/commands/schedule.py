@@ -245,9 +245,9 @@ def _replayed(
     plan = choice.point.schedule
     listeners = []
     if ask.report is not None:
-        from npu_testbed.html.recorder import TimelineEvents
+        from sim.views.recorder import DRAWN, EventRecorder
 
-        listeners.append(TimelineEvents())
+        listeners.append(EventRecorder(DRAWN))
     simulation, found, rival = simulate_schedule(plan, listeners=listeners, progress=show), None, None
     files: dict[Path, bytes] = {}
     if ask.csv is not None:

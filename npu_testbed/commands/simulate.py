@@ -245,7 +245,6 @@ def _answer(ask: "Replay", kind: str, source: str, replay: "Replaying", show: "P
     from npu_testbed.ground.files import asked_files, write_files
     from npu_testbed.html import html_report
     from npu_testbed.html.data import replay_data, report_title
-    from npu_testbed.html.recorder import TimelineEvents
     from npu_testbed.measured import beside_measured
     from npu_testbed.outcomes.replay import ReplayOutcome
     from npu_testbed.replays.layer_names import all_shortened
@@ -254,14 +253,14 @@ def _answer(ask: "Replay", kind: str, source: str, replay: "Replaying", show: "P
     from npu_testbed.views.arena_map import trace_buffers
     from npu_testbed.views.sram_map import sram_map_svg
     from sim.views.node_data import node_data_json
+    from sim.views.recorder import DRAWN, TRACED, EventRecorder
     from sim.views.timeline import TimelineRecorder
-    from sim.views.trace import TraceRecorder
 
     min_percent(ask)
     cpu = load_cpu_table(str(ask.cpu))
     if ask.timeline is not None and ask.json:
         raise InputError("--timeline cannot be combined with --json, which has no drawings: leave one of them out.")
-    recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder(all_shortened)
+    recorder, events, timeline = EventRecorder(TRACED), EventRecorder(DRAWN), TimelineRecorder(all_shortened)
     require_outputs(ask)
     measured = _measured(ask)
     listeners: list[Listener] = [recorder] if ask.trace is not None else []

@@ -17,7 +17,6 @@ from npu_model.program import KernelOperation
 from npu_testbed.findings import Finding
 from npu_testbed.html.beside import measured_data
 from npu_testbed.html.graph import NAME, graph_data
-from npu_testbed.html.recorder import Recording, TimelineEvents
 from npu_testbed.measured import Beside
 from npu_testbed.replays.layer_names import all_shortened, first_operator, short_layers
 from npu_testbed.replays.recurrent import recurrent_layers, steps_text
@@ -30,6 +29,10 @@ from npu_testbed.reports.tables import shown_rows
 from npu_testbed.views.arena_map import ArenaMap
 from sim import Cause, OperationReplay, Replay, Unit
 from sim.views.layers import LayerRow, layer_rows
+from sim.views.recorder import EventRecorder, Recording
+
+_UNITS = {unit: number for number, unit in enumerate(Unit)}
+_CAUSES = {None: -1} | {cause: number for number, cause in enumerate(Cause)}
 
 
 def _figure(value: str, words: str, state: str = "") -> dict[str, str]:
@@ -80,13 +83,14 @@ def _detail(one: OperationReplay) -> str:
 
 
 def _events(recording: Recording, now: int, first: dict[int, int]) -> Iterator[list[int]]:
-    """Unit, cause, start and length of each event, and its operation, as lists, which are shorter in JSON than objects."""
+    """Unit, cause (-1: busy), start and length of each event, and its operation, as lists, which are shorter in JSON than objects."""
     if recording.events is not None:
         for (unit, cause, operation), start, end in recording.events:
-            yield [unit, cause, now + start, end - start, first.get(operation, -1)]
+            yield [_UNITS[unit], _CAUSES[cause], now + start, end - start, first.get(operation, -1)]
     else:
         for (unit, cause, operation), stretch in recording.joined.items():
-            yield [unit, cause, now + stretch.start, stretch.end - stretch.start, first.get(operation, -1), stretch.cycles]
+            times = (now + stretch.start, stretch.end - stretch.start)
+            yield [_UNITS[unit], _CAUSES[cause], *times, first.get(operation, -1), stretch.cycles]
 
 
 def _operations(replay: Replay, now: int, layers: dict[str, int]) -> Iterator[list[Any]]:
@@ -101,7 +105,7 @@ def _operations(replay: Replay, now: int, layers: dict[str, int]) -> Iterator[li
         done = now + one.finished if is_kernel else done
 
 
-def timeline_data(simulation: Simulation, recorder: TimelineEvents) -> dict[str, Any]:
+def timeline_data(simulation: Simulation, recorder: EventRecorder) -> dict[str, Any]:
     """Data of the page's timeline; the Programs of a network are drawn one after the other."""
     layers: dict[str, int] = {}
     operations: list[list[Any]] = []
@@ -147,7 +151,7 @@ def map_data(arena: ArenaMap, budget: int | None) -> dict[str, Any]:
 def replay_data(  # noqa: PLR0913  # a replay, and what a report shows next to it
     simulation: Simulation,
     arena: ArenaMap,
-    recorder: TimelineEvents,
+    recorder: EventRecorder,
     found: Sequence[Finding] | None,
     budget: int | None = None,
     beside: Beside | None = None,

@@ -13,7 +13,6 @@ from npu_testbed.html.beside import answers_data
 from npu_testbed.html.data import replay_data
 from npu_testbed.html.document import html_report
 from npu_testbed.html.graph import NAME
-from npu_testbed.html.recorder import TimelineEvents
 from npu_testbed.replays.simulation import Simulation, simulate_schedule
 from npu_testbed.replays.vela_runs import VelaPoint
 from npu_testbed.reports.headline import Rival
@@ -21,6 +20,7 @@ from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import Frontier
 from npu_testbed.views.arena_map import arena_map
 from npu_testbed.views.frontier_plot import KINDS, kind_of
+from sim.views.recorder import DRAWN, EventRecorder
 
 
 def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint] = ()) -> dict[str, Any]:
@@ -61,13 +61,13 @@ def _title(frontier: Frontier) -> str:
 
 def frontier_page(frontier: Frontier, vela: Sequence[VelaPoint] = (), progress: Progress = silent) -> bytes:
     """A frontier with Vela's points, if there are any, and its fastest schedule in detail."""
-    plan, events = frontier.points[-1].schedule, TimelineEvents()
+    plan, events = frontier.points[-1].schedule, EventRecorder(DRAWN)
     simulation = simulate_schedule(plan, listeners=[events], progress=progress)
     replay = replay_data(simulation, arena_map(plan, simulation.replay), events, findings(simulation, progress))
     return html_report(_title(frontier), {"frontier": frontier_data(frontier, vela), "replay": replay})
 
 
-def comparison_page(comparison: Comparison, simulation: Simulation, events: TimelineEvents, found: Sequence[Finding] | None) -> bytes:
+def comparison_page(comparison: Comparison, simulation: Simulation, events: EventRecorder, found: Sequence[Finding] | None) -> bytes:
     """Our frontier and Vela's points, our answers to Vela, and the replay of the schedule that the comparison details."""
     areas = arena_map(comparison.chosen.schedule, simulation.replay)
     vela = comparison.performance

@@ -39,7 +39,7 @@ with later():
     from sim.views import trace  # few replays are traced
 
 if TYPE_CHECKING:
-    from sim.views.trace import TraceRecorder
+    from sim.views.recorder import EventRecorder
     from sim.views.trace_memory import TraceBuffer
 
 ENGINES = ("fast", "simpy")
@@ -225,7 +225,7 @@ def _compiled(source: ModelSource, request: Request, *, separate_io_regions: boo
     return VelaPlan(vela.checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 
-def trace_file(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> bytes:
+def trace_file(simulation: Simulation, recorder: EventRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> bytes:
     """The bytes for a file ``path`` with the trace of ``recorder``, one of the simulation's listeners.
 
     They are compressed if the name ends in ``.gz``. ``buffers`` of the arena, as :func:`npu_testbed.views.arena_map.trace_buffers` has

@@ -28,7 +28,6 @@ from npu_testbed.html.beside import answers_data
 from npu_testbed.html.data import headline_data, replay_data
 from npu_testbed.html.graph import cascades, graph_data
 from npu_testbed.html.pages import frontier_data
-from npu_testbed.html.recorder import MAX_EVENTS, TimelineEvents
 from npu_testbed.html.sweep import sweep_page
 from npu_testbed.replays.scheduling import read_schedule
 from npu_testbed.replays.simulation import Simulation, replayed, simulate_schedule
@@ -37,6 +36,7 @@ from npu_testbed.views.arena_map import arena_map
 from npu_testbed.views.program_map import program_map
 from sim import Cause, Unit
 from sim.views.layers import layer_rows
+from sim.views.recorder import DRAWN, EventRecorder
 
 EVIL = '</script><img src=x onerror="document.title=1">\u202e'
 
@@ -44,13 +44,13 @@ EVIL = '</script><img src=x onerror="document.title=1">\u202e'
 @cache
 def of_ours() -> dict[str, Any]:
     """A cascade: rolling buffers, staged weights and stripes that interleave."""
-    plan, events = schedule("zoo:tiny_residual", budget=8000, processes=1), TimelineEvents()
+    plan, events = schedule("zoo:tiny_residual", budget=8000, processes=1), EventRecorder(DRAWN)
     simulation = simulate_schedule(plan, listeners=[events])
     return replay_data(simulation, arena_map(plan, simulation.replay), events, findings(simulation), 8000)
 
 
 def of_vela(simulation: Simulation | None = None) -> dict[str, Any]:
-    events = TimelineEvents()
+    events = EventRecorder(DRAWN)
     known = simulate_vela("zoo:resnet8") if simulation is None else simulation
     known = replace(known, replay=replayed(known.network, known.system, [events]))
     return replay_data(known, program_map(known), events, ())
@@ -82,7 +82,7 @@ def text(page: Page, selector: str) -> str:
 def test_every_cycle_of_every_unit_is_in_the_timeline() -> None:
     simulation = simulate_vela("zoo:tiny_residual")
     for most in (10**6, 5):
-        events = TimelineEvents(most)
+        events = EventRecorder(most)
         replay = replayed(simulation.network, simulation.system, [events])
         data = replay_data(replace(simulation, replay=replay), program_map(simulation), events, None)
         line = data["timeline"]
@@ -121,7 +121,7 @@ def test_every_layer_of_the_drawing_is_a_row_of_the_table_however_long_its_name_
     (program,) = simulation.network.programs
     named = replace(program, names=tuple(words.get(name, name) for name in program.names))
     network = replace(simulation.network, steps=(named, replace(named, names=())))
-    data = of_vela(replace(simulation, network=network, replay=replayed(network, simulation.system, (TimelineEvents(),))))
+    data = of_vela(replace(simulation, network=network, replay=replayed(network, simulation.system, (EventRecorder(DRAWN),))))
     rows = {row["layer"]: row["short"] for row in data["layers"]}
     drawn = {name: short for name, _, short in data["graph"]["layers"]}
     assert rows.items() - drawn.items() == {(name, name) for name in rows if name.endswith(" DMA")}
@@ -405,7 +405,7 @@ def test_a_report_is_named_html(tmp_path: Path) -> None:
 @pytest.mark.skipif(not os.environ.get("NPU_TESTBED_ALL"), reason="half a minute: set NPU_TESTBED_ALL=1")
 @pytest.mark.parametrize("most", [0, 10**9])
 def test_mobilenet_v2_takes_less_than_5_mb(most: int) -> None:
-    plan, events = schedule("zoo:mobilenet_v2", cascade=False), TimelineEvents(min(MAX_EVENTS, most))
+    plan, events = schedule("zoo:mobilenet_v2", cascade=False), EventRecorder(min(DRAWN, most))
     simulation = simulate_schedule(plan, listeners=[events])
     page = html_report("test", {"replay": replay_data(simulation, arena_map(plan, simulation.replay), events, ())})
     assert len(page) < 5_000_000

@@ -16,7 +16,8 @@ from asked_for import simulate_vela
 
 from npu_testbed.views.arena_map import trace_buffers
 from npu_testbed.views.program_map import program_map
-from sim.views.trace import TraceRecorder, trace_json
+from sim.views.recorder import TRACED, EventRecorder
+from sim.views.trace import trace_json
 
 FIELDS = {
     "X": {"name": str, "cat": str, "ts": (int, float), "dur": (int, float), "pid": int, "tid": int},
@@ -77,7 +78,7 @@ def faults(trace: dict[str, Any]) -> Iterator[str]:
 
 
 def traced(model: str) -> dict[str, Any]:
-    recorder = TraceRecorder()
+    recorder = EventRecorder(TRACED)
     simulation = simulate_vela(model, listeners=[recorder])
     found: dict[str, Any] = json.loads(trace_json(simulation.replay, recorder, trace_buffers(program_map(simulation))))
     return found

@@ -15,8 +15,9 @@ from asked_for import simulate_vela
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.views.arena_map import trace_buffers
 from npu_testbed.views.program_map import program_map
+from sim.views.recorder import TRACED, EventRecorder
 from sim.views.stalls import stall_report
-from sim.views.trace import TraceRecorder, trace_json
+from sim.views.trace import trace_json
 
 PAGE = Path(__file__).parents[2] / "docs" / "tools.md"
 TABLES = """
@@ -29,7 +30,7 @@ CREATE TABLE flow (slice_out INTEGER, slice_in INTEGER);
 
 @cache
 def replayed() -> tuple[Simulation, dict[str, Any]]:
-    recorder = TraceRecorder()
+    recorder = EventRecorder(TRACED)
     simulation = simulate_vela("zoo:ds_cnn", listeners=[recorder])
     return simulation, json.loads(trace_json(simulation.replay, recorder, trace_buffers(program_map(simulation))))
 

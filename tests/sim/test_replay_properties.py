@@ -171,13 +171,13 @@ SCRIPT = """
 from small_programs import conv, copy, memories, memory, program
 from npu_model.shapes import Shape3D
 from sim import replay
-from sim.views.trace import TraceRecorder
+from sim.views.recorder import TRACED, EventRecorder
 from npu_model.program import DmaWait
 from npu_model.compiled.network import CompiledNetwork
 from sim import replay_network
 from sim.views.trace import trace_json
 operations = [copy(4096), DmaWait(0), conv(Shape3D(30, 7, 40), Shape3D(4, 4, 16), 48, weights=4096)]
-recorder = TraceRecorder()
+recorder = EventRecorder(TRACED)
 system = memories(memory(latency=16, outstanding=2), memory(latency=40, outstanding=2))
 print(trace_json(replay_network(CompiledNetwork((program(*operations),), 0, (), ()), system, [recorder]), recorder))
 """

@@ -23,9 +23,10 @@ from npu_model.program import DmaOperation, DmaWait, Kernel, KernelOperation, Op
 from npu_model.shapes import Shape3D
 from sim import NetworkReplay, Unit, replay_network
 from sim.views.layers import FILL, LayerRow, layer_rows, total_row
+from sim.views.recorder import TRACED, EventRecorder
 from sim.views.stalls import stall_report
 from sim.views.timeline import LABELS, CycleWindow, TimelineRecorder
-from sim.views.trace import TraceRecorder, compressed, trace_json
+from sim.views.trace import compressed, trace_json
 from sim.views.trace_memory import TraceBuffer
 from validation.zoo import build
 
@@ -58,7 +59,7 @@ NETWORKS = {
 }
 
 
-def run(*programs: Program, system: MemorySystem = SLOW, recorder: TraceRecorder | None = None) -> NetworkReplay:
+def run(*programs: Program, system: MemorySystem = SLOW, recorder: EventRecorder | None = None) -> NetworkReplay:
     return replay_network(network(*programs), system, [recorder] if recorder else [])
 
 
@@ -167,7 +168,7 @@ def slices(text: str, replayed: NetworkReplay) -> dict[int, list[tuple[int, int]
 @pytest.mark.parametrize("max_events", [10, 300_000])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_slices_of_one_track_never_overlap(name: str, max_events: int) -> None:
-    recorder = TraceRecorder(max_events)
+    recorder = EventRecorder(max_events)
     replayed = run(*NETWORKS[name], recorder=recorder)
     for track in slices(trace_json(replayed, recorder), replayed).values():
         assert all(begin < end <= replayed.cycles for begin, end in track)
@@ -175,7 +176,7 @@ def test_slices_of_one_track_never_overlap(name: str, max_events: int) -> None:
 
 
 def test_slices_of_a_unit_s_work_and_waits_never_overlap_and_sum_to_its_cycles() -> None:
-    recorder = TraceRecorder()
+    recorder = EventRecorder(TRACED)
     replayed = run(MIXED, NAMED, recorder=recorder)
     tracks = slices(trace_json(replayed, recorder), replayed)
     for number, row in enumerate(stall_report(replayed)):
@@ -187,7 +188,7 @@ def test_slices_of_a_unit_s_work_and_waits_never_overlap_and_sum_to_its_cycles()
 
 @pytest.mark.parametrize("max_events", [10, 300_000])
 def test_an_arrow_leads_from_every_copy_of_weights_to_the_kernel_that_reads_them(max_events: int) -> None:
-    recorder = TraceRecorder(max_events)
+    recorder = EventRecorder(max_events)
     made = compile_network(build("ds_cnn")).compiled
     replayed = replay_network(read_compiled(made), SLOW, [recorder])
     (program,) = (one.program for one in replayed.replays)
@@ -206,7 +207,7 @@ def test_an_arrow_leads_from_every_copy_of_weights_to_the_kernel_that_reads_them
 
 
 def test_a_trace_names_its_clock_accelerator_memory_and_level_of_detail() -> None:
-    few, many = TraceRecorder(10), TraceRecorder()
+    few, many = EventRecorder(10), EventRecorder(TRACED)
     other = [json.loads(trace_json(run(MIXED, recorder=one), one))["otherData"] for one in (few, many)]
     assert {entry["clock"] for entry in other} == {f"{run(MIXED).replays[0].system.clock_hz / 1e6:g} MHz"}
     assert {(entry["accelerator"], entry["memory system"]) for entry in other} == {("ethos-u55-128", "test")}
@@ -215,7 +216,7 @@ def test_a_trace_names_its_clock_accelerator_memory_and_level_of_detail() -> Non
 
 
 def test_a_merged_slice_keeps_the_cycles_of_its_events() -> None:
-    few = TraceRecorder(10)
+    few = EventRecorder(10)
     replayed = run(MIXED, recorder=few)
     events = json.loads(trace_json(replayed, few))["traceEvents"]
     busy = sum(event["args"]["cycles"] for event in events if event["ph"] == "X" and event["cat"] == "busy")
@@ -223,7 +224,7 @@ def test_a_merged_slice_keeps_the_cycles_of_its_events() -> None:
 
 
 def test_the_counter_of_live_bytes_peaks_at_the_footprint_s_and_never_goes_back_in_time() -> None:
-    recorder = TraceRecorder()
+    recorder = EventRecorder(TRACED)
     replayed = run(MIXED, NAMED, recorder=recorder)
     events = json.loads(trace_json(replayed, recorder))["traceEvents"]
     counters = [event for event in events if event["ph"] == "C" and event["name"] == "SRAM live bytes"]
@@ -233,7 +234,7 @@ def test_the_counter_of_live_bytes_peaks_at_the_footprint_s_and_never_goes_back_
 
 
 def test_the_counters_of_the_ports_end_at_the_bytes_that_the_operations_moved() -> None:
-    recorder = TraceRecorder()
+    recorder = EventRecorder(TRACED)
     replayed = run(MIXED, NAMED, recorder=recorder)
     events = json.loads(trace_json(replayed, recorder))["traceEvents"]
     for key, name in (("axi0_read", "AXI0 read bytes"), ("axi0_write", "AXI0 write bytes"), ("axi1_read", "AXI1 read bytes")):
@@ -243,7 +244,7 @@ def test_the_counters_of_the_ports_end_at_the_bytes_that_the_operations_moved() 
 
 
 def test_a_buffer_of_the_arena_is_a_track_of_its_own() -> None:
-    recorder = TraceRecorder()
+    recorder = EventRecorder(TRACED)
     replayed = run(MIXED, recorder=recorder)
     buffers = (TraceBuffer("input", "input of the network", 0, 40, 0, 64), TraceBuffer("conv", "rolling buffer", 10, 90, 64, 96))
     events = json.loads(trace_json(replayed, recorder, buffers))["traceEvents"]
@@ -258,7 +259,7 @@ def test_a_buffer_of_the_arena_is_a_track_of_its_own() -> None:
 
 
 def test_a_trace_of_another_replay_is_refused() -> None:
-    recorder = TraceRecorder()
+    recorder = EventRecorder(TRACED)
     run(MIXED, recorder=recorder)
     with pytest.raises(ValueError, match="zip"):
         trace_json(run(MIXED, MIXED), recorder)
@@ -267,7 +268,7 @@ def test_a_trace_of_another_replay_is_refused() -> None:
 def test_the_same_replay_writes_the_same_trace_compressed_or_not() -> None:
     texts = []
     for _ in range(2):
-        recorder = TraceRecorder()
+        recorder = EventRecorder(TRACED)
         texts.append(trace_json(run(MIXED, recorder=recorder), recorder))
     assert texts[0] == texts[1]
     assert compressed(texts[0]) == compressed(texts[1])
@@ -275,7 +276,7 @@ def test_the_same_replay_writes_the_same_trace_compressed_or_not() -> None:
 
 
 def test_listeners_do_not_change_the_replay() -> None:
-    assert run(MIXED) == run(MIXED, recorder=TraceRecorder())
+    assert run(MIXED) == run(MIXED, recorder=EventRecorder(TRACED))
 
 
 def test_the_timeline_of_two_blocks_and_a_transfer_reads_as_it_did() -> None:

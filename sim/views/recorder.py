@@ -1,23 +1,20 @@
-"""A listener that keeps the events of a replay for a timeline. If there are too many, it keeps their sums by unit and operation."""
+"""A listener that keeps the events of a replay. If there are too many, it keeps their sums by unit, cause and operation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from npu_model.program import Program
-from sim import Busy, Cause, Event, Unit
+from sim.events import Cause, Event, Unit, Wait
 
-MAX_EVENTS = 150_000
-"""Events that are shown one by one: about 3 MB of a report."""
+TRACED = 300_000
+"""Events that a trace shows one by one. Browsers easily open about 100 MB of JSON."""
 
-BUSY = -1
-"""Replaces the number of a cause while the unit works."""
+DRAWN = 150_000
+"""Events that a web page shows one by one: about 3 MB of it."""
 
-Key = tuple[int, int, int]
-"""Unit, cause (or :data:`BUSY`) and operation, each by its number."""
-
-_UNITS = {unit: number for number, unit in enumerate(Unit)}
-_CAUSES = {cause: number for number, cause in enumerate(Cause)}
+Key = tuple[Unit, Cause | None, int]
+"""Unit, cause (None while the unit works) and operation."""
 
 
 @dataclass(slots=True)
@@ -26,7 +23,7 @@ class Stretch:
 
     start: int
     end: int
-    cycles: int
+    cycles: int = 0
 
 
 @dataclass(slots=True)
@@ -37,11 +34,11 @@ class Recording:
     joined: dict[Key, Stretch] = field(default_factory=dict)
 
 
-class TimelineEvents:
-    """A listener for :func:`npu_testbed.html.data.timeline_data`."""
+class EventRecorder:
+    """A listener that keeps at most ``most`` events one by one."""
 
-    def __init__(self, most: int = MAX_EVENTS) -> None:
-        self._most, self._count = most, 0
+    def __init__(self, most: int) -> None:
+        self.most, self.count = most, 0
         self.recordings: list[Recording] = []
 
     def on_start(self, program: Program) -> None:  # noqa: ARG002  # the replay has the Program
@@ -51,18 +48,18 @@ class TimelineEvents:
     def on_event(self, event: Event) -> None:
         """Keep one event."""
         recording = self.recordings[-1]
-        key = (_UNITS[event.unit], BUSY if isinstance(event, Busy) else _CAUSES[event.cause], event.operation)
-        self._count += 1
-        if self._count > self._most:
+        key = (event.unit, event.cause if isinstance(event, Wait) else None, event.operation)
+        self.count += 1
+        if not self.every_event:
             for one in self.recordings:
                 one.events = None
         if recording.events is not None:
             recording.events.append((key, event.start, event.end))
-        stretch = recording.joined.setdefault(key, Stretch(event.start, event.end, 0))
+        stretch = recording.joined.setdefault(key, Stretch(event.start, event.end))
         stretch.end = event.end
         stretch.cycles += event.end - event.start
 
     @property
     def every_event(self) -> bool:
         """Whether each event is kept."""
-        return self._count <= self._most
+        return self.count <= self.most
