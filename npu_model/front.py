@@ -57,7 +57,7 @@ class _Block:
         return self._plain(name, *terms, **named) if get_ident() != self._thread else self._stand_in(name, *terms)
 
     def _stand_in(self, name: str, _own: dict[str, Any], _inner: object, names: tuple[str, ...] | None, _level: int) -> Any:
-        """What an import statement of the module with the names ``own`` gets."""
+        """The names that an import statement of the module with the names ``own`` gets."""
         return _Modules(name) if names else _Later(name)
 
 

@@ -20,8 +20,6 @@ R_co = TypeVar("R_co", covariant=True)
 class Ask(Struct, Generic[R_co], frozen=True, kw_only=True):
     """The base of all Asks, and what every command takes."""
 
-    command: ClassVar[str] = ""
-    """The words of the command line, such as ``simulate vela``."""
     more: ClassVar[str] = ""
     """A further paragraph of the description."""
     examples: ClassVar[tuple[str, ...]] = ()

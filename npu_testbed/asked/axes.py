@@ -4,7 +4,7 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -29,8 +29,6 @@ EVERY = "all"
 
 class PointAsk(OneSearch[None], frozen=True, kw_only=True):
     """A point of a sweep: the Ask of `schedule`."""
-
-    command: ClassVar[str] = "sweep"
 
     optimise: Optimise = None
 

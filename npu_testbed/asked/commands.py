@@ -64,6 +64,12 @@ COMMANDS = (
 )
 """All commands in the order of the help text."""
 
+
+def command_of(ask: type[Ask[Any]]) -> Command:
+    """The command of an Ask."""
+    return next(one for one in COMMANDS if one.ask == ask.__name__)
+
+
 FAMILIES = {
     "simulate": Family(
         "replay a schedule on the simulated NPU",

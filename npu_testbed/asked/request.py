@@ -18,6 +18,7 @@ from npu_model.front import later
 from npu_model.printable import shown
 from npu_model.registered import FORMS, registered_tools
 from npu_testbed.asked.ask import OneSearch, OnMemory, Search
+from npu_testbed.asked.commands import command_of
 from npu_testbed.devices.device_memory import arena_bound, compiled_for, names_of, system_of
 from npu_testbed.devices.memory_options import SaysMemory, memory_system
 from npu_testbed.devices.timing import load_timing
@@ -180,7 +181,7 @@ def request_of(ask: OneSearch[Any], text: str, progress: Progress = silent, *, g
     device = device_of(ask)
     require_use(device, "schedule")
     budget = arena_bound(device, ask, None if ask.arena_cache_size is None else int(ask.arena_cache_size))
-    if ask.arena_cache_size is None and budget is not None and ask.command != "check":
+    if ask.arena_cache_size is None and budget is not None and command_of(type(ask)).name != "check":
         mode = compiled_for(device, ask)[1]
         say("note", f"arena_cache_size of memory mode {mode} bounds the arena to {budget:,} bytes; --arena-cache-size overrides it.")
     progress(f"Reading {text}")

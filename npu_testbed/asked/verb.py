@@ -15,6 +15,7 @@ from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError, did_you_mean
 from npu_model.front import later
 from npu_testbed.asked.ask import Ask
+from npu_testbed.asked.commands import command_of
 from npu_testbed.asked.making import description, fill, made
 from npu_testbed.asked.option import Declared, as_said, declared
 from npu_testbed.asked.parser import Parser
@@ -57,7 +58,7 @@ def _text_of(sources: Sequence[Any]) -> Iterator[list[str]]:
 
 def _positional(ask: type[Ask[Any]], values: Sequence[Any], given: dict[str, Any]) -> dict[str, Any]:
     """The arguments by their names; InputError for an unknown or a missing argument."""
-    name = _name(ask)
+    name = command_of(ask).name
     order = ask.__match_args__
     known = {one.name: one for one in declared(ask)}
     if len(order) == 1 and known[order[0]].is_plural and len(values) > 1:
@@ -80,10 +81,6 @@ def _positional(ask: type[Ask[Any]], values: Sequence[Any], given: dict[str, Any
     return found
 
 
-def _name(ask: type[Ask[Any]]) -> str:
-    return ask.command.replace(" ", "_").replace("-", "_")
-
-
 def _words(found: dict[str, Any], known: dict[str, Declared]) -> tuple[list[str], list[Any]]:
     """The options as words, and the sources in the order of their fields."""
     words: list[str] = []
@@ -103,7 +100,7 @@ def _words(found: dict[str, Any], known: dict[str, Declared]) -> tuple[list[str]
 
 def _answered(ask: type[Ask[R]], found: dict[str, Any]) -> R:
     """The answer to an Ask whose arguments are Python values; they pass through the parser of the command."""
-    parser = Parser(prog=f"npu-testbed {ask.command}")
+    parser = Parser(prog=f"npu-testbed {command_of(ask).words}")
     fill(parser, ask, is_needed=False)
     known = {one.name: one for one in declared(ask)}
     values = {name: value for name, value in found.items() if known[name].is_value(value)}
@@ -129,7 +126,7 @@ def verb(ask: Callable[P, Ask[R]]) -> Callable[P, R]:
     def call(*values: Any, **given: Any) -> Any:
         return _answered(kind, _positional(kind, values, given))
 
-    call.__name__ = call.__qualname__ = _name(kind)
+    call.__name__ = call.__qualname__ = command_of(kind).name
     call.__doc__ = _documentation(kind)
     call.__module__ = "npu_testbed"
     call.__signature__ = _signature(kind)  # type: ignore[attr-defined]  # what inspect reads
@@ -157,6 +154,6 @@ def _signature(ask: type[Ask[Any]]) -> inspect.Signature:
 
 def _documentation(ask: type[Ask[Any]]) -> str:
     """The description of the command, and its options with their help."""
-    lines = [description(ask), "", f"The command is `npu-testbed {ask.command}`. Arguments:", ""]
+    lines = [description(ask), "", f"The command is `npu-testbed {command_of(ask).words}`. Arguments:", ""]
     lines += [f"- {one.name}: {one.option.help}" for one in declared(ask) if one.option.only != "words"]
     return "\n".join(lines)

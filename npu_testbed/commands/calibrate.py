@@ -64,7 +64,6 @@ class CalibrateFit(CalibrateFitOptions, frozen=True):
     The profile has its errors in sample, on networks and accelerators left out, and bootstrap intervals (extra 'calibrate').
     """
 
-    command: ClassVar[str] = "calibrate fit"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed calibrate fit chip.csv -o chip.toml --parameter kernel_start_cycles --parameter output_scale",
     )
@@ -103,7 +102,6 @@ class CalibrateCheck(Ask["CalibrateCheckOutcome"], frozen=True):
     sample.
     """
 
-    command: ClassVar[str] = "calibrate check"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed calibrate check",
         "npu-testbed calibrate check chip.toml chip.csv --json",

@@ -54,7 +54,6 @@ class Check(CheckOptions, frozen=True):
     one is missed.
     """
 
-    command: ClassVar[str] = "check"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed check network.json --max-cycles 100000 --max-bytes 65536",
         "npu-testbed check network.tflite --deadline 10 --chip alif-e7-hp",

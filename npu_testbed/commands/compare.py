@@ -56,7 +56,6 @@ class Compare(CompareOptions, frozen=True):
     The layers belong to our schedule at Vela Performance's bytes or fewer, for one MODEL.
     """
 
-    command: ClassVar[str] = "compare"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed compare zoo:resnet8",
         "npu-testbed compare network.tflite --plot network.svg --json",

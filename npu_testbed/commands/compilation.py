@@ -108,7 +108,6 @@ class Compile(CompileOptions, frozen=True):
     Several networks are compiled one after the other: one that fails does not stop the others, and the exit status is then 2.
     """
 
-    command: ClassVar[str] = "compile"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed compile network.tflite --accelerator-config ethos-u55-128 --arena-cache-size 262144 --output-dir build",
         "npu-testbed compile zoo:ds_cnn --optimise Size --verbose-performance",

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from npu_testbed.outcomes import Outcome
     from npu_testbed.outcomes.device_plan import DeviceRunOutcome
 
-DEVICE = "The NPU with its registers, interrupt and PMU: for firmware on an emulated Cortex-M, and for drivers on the host."
-
 
 class DeviceRunOptions(Ask["DeviceRunOutcome"], frozen=True, kw_only=True):
     """The options of ``device run``."""
@@ -40,7 +38,6 @@ class DeviceRun(DeviceRunOptions, frozen=True):
     The output of the firmware, through its UART or semihosting, is printed. Status 1 unless it ends by itself with exit code 0.
     """
 
-    command: ClassVar[str] = "device run"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed device run firmware.elf --chip corstone-300",
         "npu-testbed device run firmware.elf --chip board.toml --data model.tflite@0x62000000 --time-limit 2",
@@ -71,7 +68,6 @@ class DeviceRun(DeviceRunOptions, frozen=True):
 class DeviceFiles(Ask["Outcome"], frozen=True, kw_only=True):
     """Write npu_device.h and npu_device.c, through which a driver built for the host reaches the NPU."""
 
-    command: ClassVar[str] = "device files"
     examples: ClassVar[tuple[str, ...]] = ("npu-testbed device files -o host",)
     has_document: ClassVar[bool] = False
 
@@ -94,7 +90,6 @@ class DeviceFiles(Ask["Outcome"], frozen=True, kw_only=True):
 class DeviceServe(Ask["Outcome"], frozen=True, kw_only=True):
     """Serve a device over standard input and output: the C library starts this command. docs/firmware.md has the protocol."""
 
-    command: ClassVar[str] = "device serve"
     examples: ClassVar[tuple[str, ...]] = ("npu-testbed device serve --accelerator-config ethos-u55-256 --timing-adapter off",)
     has_document: ClassVar[bool] = False
 

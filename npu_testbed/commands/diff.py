@@ -69,7 +69,6 @@ class Diff(DiffOptions, frozen=True):
     compiles. An option with two values and a comma between them is for one side each.
     """
 
-    command: ClassVar[str] = "diff"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed diff before.json after.json",
         "npu-testbed diff zoo:ds_cnn --optimise Size,Performance",

@@ -57,7 +57,6 @@ class Export(ExportOptions, frozen=True):
     'tensorir').
     """
 
-    command: ClassVar[str] = "export"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed export mobilenet_v1.json -o mobilenet_v1_npu.tflite",
         "npu-testbed export mobilenet_v1.json --format c -o mobilenet_v1.c",

@@ -39,7 +39,6 @@ class FrontierOptions(OneSearch["FrontierOutcome"], frozen=True, kw_only=True):
 class Frontier(FrontierOptions, frozen=True):
     """Find the Pareto frontier of a network: cascaded schedules from the one that needs least SRAM to the fastest, each replayed."""
 
-    command: ClassVar[str] = "frontier"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed frontier zoo:ds_cnn",
         "npu-testbed frontier network.tflite -o frontier.json --plot frontier.svg --schedules points",

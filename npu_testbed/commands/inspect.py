@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 class Inspect(Ask["TextOutcome"], frozen=True):
     """Print the text form of every NPU program in a compiled *_vela.tflite or a schedule file, and why an operator is on the CPU."""
 
-    command: ClassVar[str] = "inspect"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed inspect mobilenet_v1.json",
         "npu-testbed inspect network_vela.tflite > network.txt",

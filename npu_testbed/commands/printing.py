@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from npu_model.front import later
+from npu_testbed.asked.commands import command_of
 from npu_testbed.ground.endings import say
 from npu_testbed.ground.progress import progress
 
@@ -22,7 +23,7 @@ def _unknowns(ask: Ask[Any]) -> Iterator[str]:
     """The unknown facts of the chips whose memories are requested. `device run` has chips of another kind."""
     named = getattr(ask, "chip", None) if hasattr(ask, "timing_adapter") else None
     # One text may name a chip for each of two sides.
-    names = named.split(",") if isinstance(named, str) and ask.command == "diff" else named
+    names = named.split(",") if isinstance(named, str) and command_of(type(ask)).name == "diff" else named
     for name in dict.fromkeys(names) if isinstance(names, (tuple, list)) else () if names is None else (names,):
         yield f"of chip {name} these are not known: {chips.load_chip(str(name)).unknown}."
 

@@ -77,7 +77,6 @@ class Schedule(ScheduleOptions, frozen=True):
     least SRAM.
     """
 
-    command: ClassVar[str] = "schedule"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed schedule zoo:ds_cnn --arena-cache-size 16384 -o ds_cnn.json",
         "npu-testbed schedule zoo:ds_cnn --optimise Size -o ds_cnn.json",

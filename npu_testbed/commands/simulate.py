@@ -132,7 +132,6 @@ class SimulateScheduleOptions(Replay, frozen=True, kw_only=True):
 class SimulateSchedule(SimulateScheduleOptions, frozen=True):
     """Replay a schedule file."""
 
-    command: ClassVar[str] = "simulate schedule"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed simulate schedule mobilenet_v1.json --trace mobilenet_v1.trace.json.gz --sram-map mobilenet_v1.svg",
     )
@@ -183,7 +182,6 @@ class SimulateVelaOptions(Replay, frozen=True, kw_only=True):
 class SimulateVela(SimulateVelaOptions, frozen=True):
     """Replay Vela's own schedule: a compiled *_vela.tflite unchanged; any other network is compiled with Vela first."""
 
-    command: ClassVar[str] = "simulate vela"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed simulate vela zoo:mobilenet_v1 --optimise Size",
         "npu-testbed simulate vela network_vela.tflite --timing-adapter off --stalls --sram-map network.svg",

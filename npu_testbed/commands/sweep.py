@@ -110,7 +110,6 @@ class Sweep(SweepOptions, frozen=True):
     one found, if that is better. With --results an interrupted sweep continues where it was.
     """
 
-    command: ClassVar[str] = "sweep"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed sweep zoo:ds_cnn --accelerator-config all --arena-cache-size 12000,16000,none --results found",
         "npu-testbed sweep network.tflite --system-config Ethos_U55_High_End_Embedded --set OffChipFlash.read_latency=64,128 --deadline 5",

@@ -19,7 +19,6 @@ class ValidateAll(OfModels["SuiteOutcome"], frozen=True):
     miss.
     """
 
-    command: ClassVar[str] = "validate all"
     examples: ClassVar[tuple[str, ...]] = ("npu-testbed validate all", "npu-testbed validate all zoo:ds_cnn zoo:resnet8 --json")
 
     models: Models = ()

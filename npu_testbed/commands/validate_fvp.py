@@ -92,7 +92,6 @@ class ValidateFvp(ValidateFvpOptions, frozen=True):
     its counters and, from its PMU trace, every operation are compared; that has no bar to miss.
     """
 
-    command: ClassVar[str] = "validate fvp"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed validate fvp --json",
         "npu-testbed validate fvp --live network.tflite --fvp FVP_Corstone_SSE-300_Ethos-U55 --firmware runner.axf",

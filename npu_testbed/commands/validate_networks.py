@@ -83,7 +83,6 @@ class ValidateVela(ValidateVelaOptions, frozen=True):
     - a network fails, which is reported with the others' results.
     """
 
-    command: ClassVar[str] = "validate vela"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed validate vela zoo:ds_cnn --optimise Size",
         "npu-testbed validate vela network.tflite --json",
@@ -132,7 +131,6 @@ class ValidateLitert(ValidateLitertOptions, frozen=True):
     Networks are compiled with Vela. The extra 'numerics' is needed. Status 1 if a difference has no explanation.
     """
 
-    command: ClassVar[str] = "validate litert"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed validate litert zoo:ds_cnn --optimise Size",
         "npu-testbed validate litert network.tflite --json",

@@ -44,7 +44,6 @@ class ValidatePortfolio(ValidatePortfolioOptions, frozen=True):
     - a network fails, which is reported with the others' results.
     """
 
-    command: ClassVar[str] = "validate portfolio"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed validate portfolio --list",
         "npu-testbed validate portfolio mnist 'lstm_*' classifiers",

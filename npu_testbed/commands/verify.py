@@ -53,7 +53,6 @@ class Verify(VerifyOptions, frozen=True):
     the operations is checked byte by byte.
     """
 
-    command: ClassVar[str] = "verify"
     examples: ClassVar[tuple[str, ...]] = (
         "npu-testbed verify mobilenet_v1.json",
         "npu-testbed verify network_vela.tflite --model network.tflite",

@@ -16,7 +16,6 @@ UNBOUNDED = 1 << 32
 _KIB = 1024
 _GIB = 1 << 30
 _CLASSES = ("feature_map_read", "feature_map_write", "weight_read", "weight_write", "total")
-_AREAS = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "On-chip Flash", "off_chip_flash": "Off-chip Flash"}
 _WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 _WEIGHTS = 1
 """The number of the input with the weights, for these operators."""
@@ -98,8 +97,8 @@ def summary_row(
         "core_clock": float(system.clock_hz),
         "arena_cache_size": (arena_cache_size or UNBOUNDED) / _KIB,
         **{f"{kind}_bandwidth": bandwidths[kind] for kind in KINDS},
-        "weights_storage_area": _AREAS[constants_kind(system)],
-        "feature_map_storage_area": _AREAS[memory_kind(system.ports[system.port_of(ARENA)])],
+        "weights_storage_area": KINDS[constants_kind(system)],
+        "feature_map_storage_area": KINDS[memory_kind(system.ports[system.port_of(ARENA)])],
         "inferences_per_second": 1 / seconds if seconds else 0.0,
         "batch_size": 1,
         "inference_time": seconds,

@@ -17,8 +17,8 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_model.weight_stream.work import stream_work
 from sim import Beats, NetworkReplay
 
-KINDS = ("sram", "dram", "on_chip_flash", "off_chip_flash")
-"""Kinds of memories, as the columns of Vela's summary name them."""
+KINDS = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "On-chip Flash", "off_chip_flash": "Off-chip Flash"}
+"""Kinds of memories, as the columns of Vela's summary name them, with Vela's words for each."""
 
 _KIND_OF = {"sram": "sram", "dram": "dram", "onchipflash": "on_chip_flash", "offchipflash": "off_chip_flash", "ext": "off_chip_flash"}
 """Names of memories in Vela's configuration and in timing-adapter profiles, in lower case."""

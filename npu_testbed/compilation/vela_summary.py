@@ -9,7 +9,6 @@ from npu_model.printable import printable
 from npu_testbed.compilation.layers_csv import Row
 from npu_testbed.compilation.traffic import KINDS
 
-_NAMES = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "On-chip Flash", "off_chip_flash": "Off-chip Flash"}
 _KIB, _MIB = 1 << 10, 1 << 20
 _TARGET, _OPERATOR, _NAME = 2, 1, -1
 """Columns of the per-layer table."""
@@ -31,7 +30,7 @@ def _operators(table: Sequence[Row], *, named: bool) -> Iterator[str]:
 
 
 def _traffic(row: Mapping[str, Any], kind: str) -> Iterator[str]:
-    label, total = f"{_NAMES[kind]} bandwidth", row[f"{kind}_total_bytes"]
+    label, total = f"{KINDS[kind]} bandwidth", row[f"{kind}_total_bytes"]
     weights = row[f"{kind}_weight_read_bytes"] + row[f"{kind}_weight_write_bytes"]
     yield f"Average {label:25}        {total * row['inferences_per_second'] / _MIB / 1000:12.2f} GB/s"
     yield f"Input   {label:25}        {row[f'{kind}_feature_map_read_bytes'] / _MIB:12.2f} MB/batch"
@@ -46,7 +45,7 @@ def _cycles(row: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield f"Network Tops/s                           {row['nn_tops']:12.2f} Tops/s"
     yield ""
-    columns = {"NPU": "npu", **{f"{_NAMES[kind]} Access": f"{kind}_access" for kind in KINDS}, "Total": "total"}
+    columns = {"NPU": "npu", **{f"{KINDS[kind]} Access": f"{kind}_access" for kind in KINDS}, "Total": "total"}
     yield from (f"{f'{name} cycles':30}           {row[f'cycles_{column}']:12d} cycles/batch" for name, column in columns.items())
     yield ""
     milliseconds, rate = row["inference_time"] * 1000, row["inferences_per_second"]
@@ -60,10 +59,10 @@ def vela_summary_text(row: Mapping[str, Any], table: Sequence[Row], *, cycles: b
     """
     moved = [kind for kind in KINDS if row[f"{kind}_total_bytes"]]
     lines = [f"Network summary for {printable(str(row['network']))}", *_fields(row)]
-    lines += [f"Design peak {f'{_NAMES[kind]} bandwidth':25}    {row[f'{kind}_bandwidth']:12.2f} GB/s" for kind in moved]
+    lines += [f"Design peak {f'{KINDS[kind]} bandwidth':25}    {row[f'{kind}_bandwidth']:12.2f} GB/s" for kind in moved]
     lines.append("")
     used = [kind for kind in KINDS if row[f"{kind}_memory_used"]]
-    lines += [f"Total {f'{_NAMES[kind]} used':25}          {row[f'{kind}_memory_used']:12.2f} KiB" for kind in used]
+    lines += [f"Total {f'{KINDS[kind]} used':25}          {row[f'{kind}_memory_used']:12.2f} KiB" for kind in used]
     lines += ["", *_operators(table, named=operators), ""]
     for kind in moved:
         lines += [*_traffic(row, kind), ""]
