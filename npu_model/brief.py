@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-__all__ = ["Brief", "Noted"]
-
 
 class Brief(Struct, frozen=True):
     """A value whose text shows every field except those in ``unshown`` of its class.

@@ -16,8 +16,6 @@ from msgspec.structs import fields
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import printable, shown
 
-__all__ = ["MAX_INTEGER", "encoded", "plain", "typed"]
-
 T = TypeVar("T")
 
 MAX_INTEGER = 1 << 48

@@ -11,8 +11,6 @@ from importlib import import_module
 from threading import get_ident
 from typing import Any
 
-__all__ = ["front", "later"]
-
 
 class _Later:
     """The stand-in of a module, which is imported at the first of its names; several threads may ask at once."""

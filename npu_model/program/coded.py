@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from npu_model.errors import InputError
 
-__all__ = ["Coded", "member"]
-
 C = TypeVar("C", bound="Coded")
 
 

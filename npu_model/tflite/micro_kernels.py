@@ -17,8 +17,6 @@ from npu_model.tflite.kernel_bytes import KernelBytes
 from npu_model.tflite.model import TfliteOperator, TfliteTensor
 from npu_model.tflite.records import FieldValue
 
-__all__ = ["WITH_OPTIONS", "kernel_bytes"]
-
 WITH_OPTIONS = ("BATCH_MATMUL", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 """Operators whose bytes depend on their options."""
 

@@ -36,23 +36,6 @@ with later():
     from npu_model.tflite import model as models
     from npu_testbed.devices import chips  # few name one
 
-__all__ = [
-    "TeSource",
-    "common_request",
-    "device_of",
-    "homes_of",
-    "on_device",
-    "operators_of",
-    "read_source",
-    "recompute_of",
-    "request_of",
-    "requested", "requests_of",
-    "run_of",
-    "shaped", "shaped_model",
-    "system_of",
-]  # fmt: skip
-
-
 _OPERATOR = re.compile("[A-Z0-9_]+")
 
 USUAL_MEMORY = OnMemory[Any]()

@@ -46,8 +46,6 @@ from sim import quick_cycles
 with later():
     from npu_testbed.compilation import debug_xml  # written with --enable-debug-db alone
 
-__all__ = ["Compilation", "Reports", "Target", "Verdict", "compile_model", "debug_files", "network_name"]
-
 
 class Reports(Struct, frozen=True):
     """Figures of the written file: the columns of Vela's summary, the rows of its table of layers, and its debug database as a text."""

@@ -13,26 +13,9 @@ from npu_model.brief import Brief
 from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.resource_variable import ResourceVariable
 from npu_model.program import ByteRange, ConstantOutput, DataType, FeatureMap, KernelOperation, Quantisation
-from npu_model.program.region_numbers import ARENA, CONSTANTS
+from npu_model.program.region_numbers import ARENA as ARENA  # noqa: PLC0414  # a network is read with it
+from npu_model.program.region_numbers import CONSTANTS as CONSTANTS  # noqa: PLC0414
 from npu_model.tflite.kernel_bytes import KernelBytes
-
-__all__ = [
-    "ARENA",
-    "CONSTANTS",
-    "LUT_SLOT",
-    "CpuPart",
-    "EthosuPart",
-    "Home",
-    "LutLoad",
-    "Network",
-    "Port",
-    "Segment",
-    "ethosu_part",
-    "part_of",
-    "tensor_maps",
-    "tensor_reads",
-    "tensor_writes",
-]
 
 LUT_SLOT = 256
 """Bytes of a look-up table's slot in SHRAM, of which there are eight (core driver)."""

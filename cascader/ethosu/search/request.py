@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, OnPoint, Price, Progress
     from npu_model.compiled.network import CompiledNetwork
 
-__all__ = [
-    "OPTIMISE", "PERFORMANCE", "SIZE", "CompiledSource", "MemoryNames", "ModelSource", "NetworkSource", "Request", "Run", "ScheduleSource",
-    "Source", "silent", "unseen",
-]  # fmt: skip
-
 OPTIMISE = PERFORMANCE, SIZE = "Performance", "Size"
 """Aims of a schedule, as Vela spells them: the fewest cycles within the budget, or the fewest bytes."""
 

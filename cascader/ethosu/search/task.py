@@ -13,7 +13,8 @@ from cascader.ethosu.forms import FormsInTurn, FormTerms, MadeForm, is_flat
 from cascader.ethosu.forms.constant_places import best_places
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.job.schedule import Provenance, Schedule
-from cascader.ethosu.judge.replay import Replay, decides
+from cascader.ethosu.judge.replay import Replay as Replay  # noqa: PLC0414  # what a task is judged by
+from cascader.ethosu.judge.replay import decides
 from cascader.ethosu.network.homes import homed_forms, in_arena
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.network.wanted_homes import Wanted
@@ -27,22 +28,6 @@ from npu_model.memory.system import MemorySystem
 with later():
     from cascader.ethosu.spill import spills as spilling  # few searches move tensors out of the arena
     from cascader.ethosu.spill import staged_ends as staging
-
-__all__ = [
-    "Choice",
-    "OnPoint",
-    "Origin",
-    "Point",
-    "Price",
-    "Progress",
-    "Proof",
-    "Replay",
-    "Size",
-    "Task",
-    "idle",
-    "ignored",
-    "silent",
-]
 
 Progress = Callable[[str], None]
 """Callback for each step of the work."""
