@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cascader.ethosu.search.request import Request
     from npu_testbed.findings import Finding
     from npu_testbed.ground.progress import Progress
-    from npu_testbed.measured import Measured
+    from npu_testbed.measured.reading import Measured
     from npu_testbed.outcomes.replay import ReplayOutcome
     from npu_testbed.replays.simulation import Simulation
     from npu_testbed.views.arena_map import ArenaMap
@@ -243,7 +243,7 @@ def _answer(ask: "Replay", kind: str, source: str, replay: "Replaying", show: "P
     from npu_testbed.ground.files import asked_files, write_files
     from npu_testbed.html import html_report
     from npu_testbed.html.data import replay_data, report_title
-    from npu_testbed.measured import beside_measured
+    from npu_testbed.measured.rows import beside_measured
     from npu_testbed.outcomes.replay import ReplayOutcome
     from npu_testbed.replays.layer_names import all_shortened
     from npu_testbed.replays.simulation import trace_file
@@ -311,7 +311,7 @@ def _explained(simulation: "Simulation", ask: "Replay", source: str) -> "Simulat
 
 def _measured(ask: "Replay") -> "Measured | None":
     """The requested measurement; InputError for an option of measurements without one."""
-    from npu_testbed.measured import column_map, read_measured
+    from npu_testbed.measured.reading import column_map, read_measured
 
     if ask.measured_cycles is not None and ask.measured is None:
         raise InputError("--measured-cycles was given without --measured, which it is for: give both, or leave it out.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from npu_model.memory.system import MemorySystem
     from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.validation import FvpLiveOutcome, FvpOutcome
-    from validation.fvp.live import FvpOptions
+    from validation.fvp.live.runner import FvpOptions
 
 DEFAULT_OPTIMISE = "Performance"
 """Vela's default."""
@@ -163,7 +163,7 @@ def _live(ask: "ValidateFvp", show: "Progress") -> "FvpLiveOutcome":
     from npu_testbed.devices.timing import load_timing
     from npu_testbed.outcomes.validation import FvpLiveOutcome
     from npu_testbed.replays.live_network import live_network
-    from validation.fvp.live import validate_live
+    from validation.fvp.live.live import validate_live
 
     if ask.model is None:
         raise InputError("--live runs 1 network on the FVP and 0 were named: give a schedule file, a .tflite or zoo:NAME.")

@@ -7,7 +7,8 @@ from typing import Any
 from npu_model.printable import printable
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.energy.ratio import caveat
-from npu_testbed.measured import Beside, measured_note
+from npu_testbed.measured.measured_text import measured_note
+from npu_testbed.measured.rows import Beside
 from npu_testbed.replays.layer_names import first_operator
 
 _NAME = 120

@@ -17,7 +17,7 @@ from npu_model.program import KernelOperation
 from npu_testbed.findings import Finding
 from npu_testbed.html.beside import measured_data
 from npu_testbed.html.graph import NAME, graph_data
-from npu_testbed.measured import Beside
+from npu_testbed.measured.rows import Beside
 from npu_testbed.replays.layer_names import all_shortened, first_operator, short_layers
 from npu_testbed.replays.recurrent import recurrent_layers, steps_text
 from npu_testbed.replays.simulation import Simulation

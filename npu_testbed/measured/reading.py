@@ -19,10 +19,9 @@ from msgspec import Struct
 
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import shown
-from validation.fvp.live import StreamTrace, read_pmu_trace
 from validation.fvp.live.counters import is_log, parse_log
 from validation.fvp.live.json_events import MAX_BYTES
-from validation.fvp.live.pmu_trace import split_streams
+from validation.fvp.live.pmu_trace import StreamTrace, read_pmu_trace, split_streams
 from validation.reading import MAX_TABLE_BYTES, read_file, read_text
 
 _ETDUMP = b"ED00"

@@ -21,9 +21,9 @@ from npu_model.program import WORD_BYTES, KernelOperation
 from npu_testbed.measured.reading import Counters, Measured, PerLayer, Sampled, Traced
 from sim import NetworkReplay, Replay
 from sim.views.layers import layer_rows, layers
-from validation.fvp.live import StreamTrace
 from validation.fvp.live.counters import ACTIVE
 from validation.fvp.live.operations import durations
+from validation.fvp.live.pmu_trace import StreamTrace
 from validation.fvp.scores import relative
 
 _START = "before the first kernel"

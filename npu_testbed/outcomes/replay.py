@@ -10,7 +10,8 @@ from msgspec import UNSET
 from npu_testbed.documents.document import extended, given
 from npu_testbed.documents.replay import SimulateDocument, SimulateScheduleDocument, SimulateVelaDocument
 from npu_testbed.findings import Finding
-from npu_testbed.measured import Beside, measured_json, measured_text
+from npu_testbed.measured.measured_text import measured_json, measured_text
+from npu_testbed.measured.rows import Beside
 from npu_testbed.outcomes.records import Records
 from npu_testbed.outcomes.replayed import ReplayedOutcome
 from npu_testbed.replays.recurrent import recurrent_layers

@@ -19,8 +19,8 @@ from npu_testbed.portfolio.tables import tables
 from npu_testbed.portfolio.verdict import Report
 from npu_testbed.proofs.peers import LitertScore, litert_table
 from npu_testbed.proofs.suite import BLIND, Suite, suite_table
-from validation.fvp import live
 from validation.fvp.bars import Scorecard
+from validation.fvp.live import live
 from validation.fvp.scorecard import to_json
 from validation.fvp.scores import CLAIM
 from validation.fvp.tables import score_tables

@@ -15,7 +15,8 @@ from command_line import call, refusal
 from cpu_networks import cpu_split_network
 
 from npu_model.program import KernelOperation
-from npu_testbed.measured import Beside, beside_measured, read_measured
+from npu_testbed.measured.reading import read_measured
+from npu_testbed.measured.rows import Beside, beside_measured
 from npu_testbed.replays.simulation import Simulation
 from sim.views.layers import layer_rows
 

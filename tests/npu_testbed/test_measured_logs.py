@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_model.errors import InputError
-from npu_testbed.measured import Counters, beside_measured, column_map, read_measured
+from npu_testbed.measured.reading import Counters, column_map, read_measured
+from npu_testbed.measured.rows import beside_measured
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.verbs import simulate_vela as outcome_of
 from sim.views.layers import layer_rows

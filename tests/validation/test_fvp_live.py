@@ -21,21 +21,13 @@ from npu_model.program import KernelOperation
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.outcomes.validation import FvpLiveOutcome
 from sim import NetworkReplay, replay_network
-from validation.fvp.live import (
-    FvpOptions,
-    LiveResult,
-    StreamTrace,
-    compare_operations,
-    find_binary,
-    find_firmware,
-    json_events,
-    read_pmu_trace,
-    render,
-    run_fvp,
-    validate_live,
-)
+from validation.fvp.live import json_events
 from validation.fvp.live import pmu_trace as pmu_trace_module
 from validation.fvp.live import runner as runner_module
+from validation.fvp.live.live import LiveResult, render, validate_live
+from validation.fvp.live.operations import compare_operations
+from validation.fvp.live.pmu_trace import StreamTrace, read_pmu_trace
+from validation.fvp.live.runner import FvpOptions, find_binary, find_firmware, run_fvp
 from validation.zoo import build
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an FVP is a script with a #! line")

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from npu_model.errors import InputError
-from validation.fvp.live import parse_log
+from validation.fvp.live.counters import parse_log
 
 EVALUATION_KIT = """\
     telnetterminal0: Listening for serial connection on port 5000
