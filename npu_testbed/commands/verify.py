@@ -29,7 +29,7 @@ class VerifyOptions(OfModels["VerifyOutcome"], frozen=True, kw_only=True):
     input: Annotated[
         kinds.PathText | Sequence[kinds.PathText],
         Option(
-            "inputs of one more inference: an .npz with an array for each input by its name, or the .npy of a network with one input "
+            "run one more inference on your own inputs: a .npz file has an array for each input by name, a .npy file has the only input "
             "(repeatable; default: random inputs alone)",
             "FILE",
             many=True,
