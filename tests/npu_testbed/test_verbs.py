@@ -7,11 +7,16 @@ import pydoc
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from command_line import call
 
+import cascader
+import npu_model
 import npu_testbed
+import sim
+import validation
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.commands import COMMANDS, Command
 from npu_testbed.asked.option import declared
@@ -184,6 +189,14 @@ def test_a_module_that_tvm_saved_is_refused_with_what_to_give(tmp_path: Path) ->
     assert outcome.status == 2
     assert "'module.json' is a module that TVM has saved as JSON" in outcome.errors
     assert "give the function that makes them, as GRAPH.py:FUNCTION." in outcome.errors
+
+
+@pytest.mark.parametrize("package", [cascader, npu_model, sim, validation])
+def test_help_of_every_package_and_of_what_it_offers_is_printed(package: ModuleType) -> None:
+    assert package.__name__ in pydoc.plain(pydoc.render_doc(package))
+    for name in getattr(package, "__all__", ()):
+        # An alias of types goes by another name.
+        assert len(pydoc.plain(pydoc.render_doc(getattr(package, name))).splitlines()) > 2
 
 
 def test_help_of_every_name_and_of_every_outcome_is_printed() -> None:

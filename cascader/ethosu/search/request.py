@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,16 +17,13 @@ from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
+# A request is made before the search is imported, which happens while Vela runs.
 with later():
-    from cascader.ethosu import options as switches  # A request is made before the search is imported, which happens while Vela runs.
+    from cascader.ethosu import options as search_switches
     from cascader.ethosu.job import schedule as schedules
-
-if TYPE_CHECKING:
-    from cascader.ethosu.job.schedule import Provenance, Schedule
-    from cascader.ethosu.network.network import Network
-    from cascader.ethosu.options import CascadeOptions
-    from cascader.ethosu.search.task import Choice, OnPoint, Price, Progress
-    from npu_model.compiled.network import CompiledNetwork
+    from cascader.ethosu.network import network as networks
+    from cascader.ethosu.search import task as tasks
+    from npu_model.compiled import network as compiled
 
 OPTIMISE = PERFORMANCE, SIZE = "Performance", "Size"
 """Aims of a schedule, as Vela spells them: the fewest cycles within the budget, or the fewest bytes."""
@@ -58,8 +54,8 @@ class NetworkSource(Source, frozen=True):
 
     unshown = ("network",)
 
-    network: Network
-    origin: Provenance | None = None
+    network: networks.Network
+    origin: schedules.Provenance | None = None
 
 
 class ScheduleSource(Source, frozen=True):
@@ -67,7 +63,7 @@ class ScheduleSource(Source, frozen=True):
 
     unshown = ("plan",)
 
-    plan: Schedule
+    plan: schedules.Schedule
 
 
 class CompiledSource(Source, frozen=True):
@@ -75,7 +71,7 @@ class CompiledSource(Source, frozen=True):
 
     unshown = ("network",)
 
-    network: CompiledNetwork
+    network: compiled.CompiledNetwork
 
 
 class MemoryNames(Struct, frozen=True):
@@ -122,7 +118,7 @@ class Request(Struct, frozen=True):
     ignore_ops: tuple[str, ...] = ()
     timing: TimingParameters = DEFAULT_TIMING
     names: MemoryNames = MemoryNames()
-    switches: CascadeOptions | None = None
+    switches: search_switches.CascadeOptions | None = None
     within: Fraction = Fraction(0)
     most_cycles: int | None = None
     keep_inputs: bool = False
@@ -138,9 +134,9 @@ class Request(Struct, frozen=True):
         return self.effort == THOROUGH
 
     @property
-    def search_options(self) -> CascadeOptions:
+    def search_options(self) -> search_switches.CascadeOptions:
         """The search's switches for the effort; InputError for an unknown effort."""
-        plain = switches.CascadeOptions() if self.switches is None else self.switches
+        plain = search_switches.CascadeOptions() if self.switches is None else self.switches
         asked = {"rungs": self.rungs, "recompute": self.recompute}
         given = {name: value for name, value in asked.items() if value is not None}
         return options_of(self.effort, replace(plain, **given))
@@ -186,7 +182,7 @@ def silent(_doing: str) -> None:
     """A listener that ignores all events."""
 
 
-def unseen(_choice: Choice) -> None:
+def unseen(_choice: tasks.Choice) -> None:
     """A listener that waits for nothing before the end."""
 
 
@@ -200,7 +196,7 @@ class Run(Struct, frozen=True):
     """
 
     processes: int | None = 1
-    show: Progress = silent
-    seen: OnPoint = unseen
-    price: Price | None = None
+    show: tasks.Progress = silent
+    seen: tasks.OnPoint = unseen
+    price: tasks.Price | None = None
     bounds: bool = True
