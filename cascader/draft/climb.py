@@ -12,15 +12,17 @@ from typing import TypeVar
 
 T = TypeVar("T")
 N = TypeVar("N")
+C = TypeVar("C", int, tuple[int, int])
+"""Cycles, or cycles and what decides between equally many."""
 
 Moves = Callable[[T, Sequence[N]], Iterator[tuple[N, T]]]
 """The changes of a value, each with its key, in the order in which they are tried; changes that were judged before come last."""
 
-Costs = Callable[[Iterable[T]], Iterator[int]]
+Costs = Callable[[Iterable[T]], Iterator[C]]
 """Cycles of some changes, in order. It may take changes before their turn, and judge them in vain."""
 
 
-def climb(start: T, cycles: int, moves: Moves[T, N], costs: Costs[T]) -> Iterator[tuple[T, int]]:
+def climb(start: T, cycles: C, moves: Moves[T, N], costs: Costs[T, C]) -> Iterator[tuple[T, C]]:
     """The best so far and its cycles after each judged change, from a start with known cycles. It ends when no change saves cycles."""
     best, judged, improved = start, list[N](), True
     while improved:
@@ -36,8 +38,8 @@ def climb(start: T, cycles: int, moves: Moves[T, N], costs: Costs[T]) -> Iterato
                 break
 
 
-def climbed(start: T, cycles: int, moves: Moves[T, N], costs: Costs[T], most: int, target: int = 0) -> tuple[T, int]:
-    """The best after at most ``most`` judged changes, and its cycles: the first with at most ``target`` cycles.
+def climbed(start: T, cycles: C, moves: Moves[T, N], costs: Costs[T, C], most: int, target: C | None = None) -> tuple[T, C]:
+    """The best after at most ``most`` judged changes, and its cycles: the first with at most ``target`` cycles, if there is a target.
 
     >>> def moves(value, judged):
     ...     return ((step, value + step) for step in (-1, 1, 3))
@@ -45,9 +47,9 @@ def climbed(start: T, cycles: int, moves: Moves[T, N], costs: Costs[T], most: in
     (7, 0)
     """
     best = start, cycles
-    if cycles > target:
+    if target is None or cycles > target:
         for best in islice(climb(start, cycles, moves, costs), most):
-            if best[1] <= target:
+            if target is not None and best[1] <= target:
                 break
     return best
 

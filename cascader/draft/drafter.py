@@ -225,7 +225,9 @@ class Drafter:
         plain = self._layer_by_layer(budget) if part else None
         return min((draft.cycles for draft in (*promised, *([plain] if plain else []))), default=None)
 
-    def climbed(self, budget: int, judge: Costs[Draft], target: int, most: int, begin: Iterable[Groups] = ()) -> tuple[Draft, int] | None:
+    def climbed(
+        self, budget: int, judge: Costs[Draft, int], target: int, most: int, begin: Iterable[Groups] = ()
+    ) -> tuple[Draft, int] | None:
         """The best draft for a budget by a ``judge``, and its cycles, after at most ``most`` judged changes.
 
         It begins with the search's drafts and with drafts of the groups ``begin``; None if nothing fits. Copies are placed patiently,

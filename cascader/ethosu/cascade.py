@@ -192,7 +192,9 @@ class Cascader:
                     yield other.in_blocks(again)
                 yield self.in_blocks(again)
 
-    def regrouped(self, limit: int, target: int, judge: Costs[Draft], most: int, begin: Iterable[Groups] = ()) -> tuple[Draft, int] | None:
+    def regrouped(
+        self, limit: int, target: int, judge: Costs[Draft, int], most: int, begin: Iterable[Groups] = ()
+    ) -> tuple[Draft, int] | None:
         """The fastest draft for ``limit`` bytes and its cycles, after at most ``most`` changes that ``judge`` judges.
 
         The changes begin at the best draft found, or at the groups ``begin`` if these are better, and end at ``target`` cycles. None if

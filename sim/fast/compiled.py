@@ -44,6 +44,10 @@ _MOST_BYTES = 64 << 20
 _MOST_OPERATIONS = 1 << 12
 """Operations of Programs whose works are kept beside them before all are dropped."""
 
+_NONE = array("q")
+SURE = 4
+"""Operations in a row that end no sooner than in another replay, after which the core takes a Program to be no faster."""
+
 _LARGEST_TERM = 1 << 20
 """Largest numerator and denominator of a word's cycles with which no replay leaves 64 bits."""
 
@@ -186,12 +190,23 @@ class CompiledCache:
 
     def run(self, rows: Sequence[int], works: list[memoryview], counts: int = 0) -> tuple[int, array[int], array[int], array[int]]:
         """The core's cycles, times, beats and counts, with a number of counts for each operation."""
-        assert _CORE is not None  # noqa: S101  # is_usable
         flat = rows if isinstance(rows, array) else array("q", rows)
-        number = len(rows) // _ROW
-        times, beats, counted = (array("q", bytes(8 * size)) for size in (3 * number, 4, counts * number))
-        cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, flat, works, times, beats, counted)
+        beats, counted = (array("q", bytes(8 * size)) for size in (4, counts * len(rows) // _ROW))
+        cycles, times = self.timed(flat, works, _NONE, beats, counted)
         return cycles, times, beats, counted
+
+    def timed(  # arrays that the core reads, and two that it writes where they have room
+        self, rows: array[int], works: list[memoryview], others: array[int], beats: array[int] = _NONE, counted: array[int] = _NONE
+    ) -> tuple[int, array[int]]:
+        """The core's cycles, and a line for each operation that ends, in order: its index, its issue and its end; the rest is 0.
+
+        ``others`` are the ends of the operations in another replay, -1 of those that are not comparable, or none at all. The cycles are -1
+        if the operations end no sooner here: the last :data:`SURE` of them, and all of them in the mean.
+        """
+        assert _CORE is not None  # noqa: S101  # is_usable
+        times = array("q", bytes(8 * 3 * (len(rows) // _ROW)))
+        cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, rows, works, times, beats, counted, others)
+        return cycles, times
 
     def rows(self, program: Program) -> list[int]:
         """Kind and words of each operation, and the parameters of its unit."""

@@ -138,7 +138,11 @@ class FlatReplay:
 
     def cycles(self, rows: array[int], works: list[memoryview]) -> int:
         """Cycles of one Program."""
-        return self._compiled.run(rows, works)[0]
+        return self.timed(rows, works, array("q"))[0]
+
+    def timed(self, rows: array[int], works: list[memoryview], others: array[int]) -> tuple[int, array[int]]:
+        """Cycles of one Program, and when its operations end: see :meth:`sim.fast.compiled.CompiledCache.timed`."""
+        return self._compiled.timed(rows, works, others)
 
 
 class QuickCycles(Struct, frozen=True):

@@ -8,7 +8,7 @@ static int room_for(void **at, i64 *room, i64 length, size_t size, int *failed)
     i64 more = *room ? 2 * *room : 64;
     void *moved = realloc(*at, (size_t)more * size);
     if (!moved) {
-        *failed = 1;
+        *failed = FAILED;
         return 0;
     }
     *at = moved;

@@ -28,6 +28,7 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
             PyErr_SetString(PyExc_ValueError, "a kernel stores through no port");
             return -1;
         }
+        if (!beats) continue;
         i64 moved[4] = {0, 0, 0, 0}, *times = calloc((size_t)work[2], sizeof(i64));
         if (!times) {
             PyErr_NoMemory();
@@ -85,7 +86,7 @@ static void resume(Machine *m, Resume who)
 {
     /* An interrupt is heard now and then. */
     if (!(++m->resumed & 0xFFFFF) && PyErr_CheckSignals() < 0) {
-        m->agenda.failed = 1;
+        m->agenda.failed = FAILED;
         return;
     }
     if (who >= FIRST_START) who -= FIRST_START;
@@ -166,18 +167,19 @@ static int machine_fits(const Machine *m)
     return fits;
 }
 
-/* Timing, memories, ports of the regions, operations, list of block works, room for times, beats and what is counted of each operation (none: it is not): the cycles. */
+/* Timing, memories, ports of the regions, operations, list of block works, room for times, for beats and for what is counted of each operation
+   (none: it is not), and another replay's ends (none: there is none): the cycles; -1 if the Program was found to be no faster than the other. */
 static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     static const int ORDER[UNITS] = {FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR};
     (void)module;
-    if (count != 8 || !PyList_Check(arguments[4])) {
-        PyErr_SetString(PyExc_TypeError, "timing, memories, ports, operations, a list of block works, times, beats and counts are needed");
+    if (count != 9 || !PyList_Check(arguments[4])) {
+        PyErr_SetString(PyExc_TypeError, "timing, memories, ports, operations, a list of block works, times, beats, counts and others are needed");
         return NULL;
     }
-    PyObject *buffers[7] = {arguments[0], arguments[1], arguments[2], arguments[3], arguments[5], arguments[6], arguments[7]};
-    Flat flats[7], *works = NULL;
-    if (flat_all(buffers, flats, 7, 4) < 0) return NULL;
+    PyObject *buffers[8] = {arguments[0], arguments[1], arguments[2], arguments[3], arguments[5], arguments[6], arguments[7], arguments[8]};
+    Flat flats[8], *works = NULL;
+    if (flat_all(buffers, flats, 8, 4) < 0) return NULL;
     Machine *m = calloc(1, sizeof *m);
     PyObject *result = NULL;
     Py_ssize_t kernels = PyList_Size(arguments[4]);
@@ -187,7 +189,7 @@ static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t
         goto end;
     }
     if (flats[0].length * 8 != (Py_ssize_t)sizeof(Timing) || flats[1].length * 8 != (Py_ssize_t)(2 * sizeof(Memory)) ||
-        flats[3].length * 8 % (Py_ssize_t)sizeof(Operation) || flats[5].length != 4) {
+        flats[3].length * 8 % (Py_ssize_t)sizeof(Operation) || (flats[5].length && flats[5].length != 4)) {
         PyErr_SetString(PyExc_ValueError, "this is no program to replay");
         goto end;
     }
@@ -199,9 +201,11 @@ static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t
     m->operation_count = flats[3].length * 8 / (Py_ssize_t)sizeof(Operation);
     m->times = flats[4].at;
     m->counts = flats[6].length ? flats[6].at : NULL;
+    m->others = flats[7].length ? flats[7].at : NULL;
     m->kernels = calloc((size_t)kernels + 1, sizeof(Kernel));
-    if (flats[4].length != 3 * m->operation_count || (m->counts && flats[6].length != COUNTS * m->operation_count)) {
-        PyErr_SetString(PyExc_ValueError, "there is no room for the times or the counts");
+    if (flats[4].length != 3 * m->operation_count || (m->counts && (flats[6].length != COUNTS * m->operation_count || !flats[5].length)) ||
+        (m->others && flats[7].length != m->operation_count)) {
+        PyErr_SetString(PyExc_ValueError, "there is no room for the times or the counts, or other ends are of another Program");
         goto end;
     }
     if (!machine_fits(m)) goto end;
@@ -210,20 +214,21 @@ static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t
         goto end;
     }
     make_buffers(m);
-    if (read_kernels(m, m->operations, arguments[4], works, flats[5].at) < 0) goto end;
+    if (read_kernels(m, m->operations, arguments[4], works, flats[5].length ? flats[5].at : NULL) < 0) goto end;
     for (i64 i = 0; i < m->operation_count; i++) m->words += m->operations[i].words;
     for (int server = 0; server < SERVERS; server++) due_add(&m->agenda, FIRST_START + FIRST_SERVER + server);
     for (int i = 0; i < UNITS; i++) due_add(&m->agenda, FIRST_START + ORDER[i]);
     m->agenda.running = NEVER;
     if (!m->agenda.failed) walk(m);
-    result = !m->agenda.failed ? PyLong_FromLongLong(m->end) : PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    if (m->agenda.failed == BEATEN) m->end = -1;
+    result = m->agenda.failed != FAILED ? PyLong_FromLongLong(m->end) : PyErr_Occurred() ? NULL : PyErr_NoMemory();
 end:
     if (works)
         for (Py_ssize_t i = 0; i < kernels; i++)
             if (works[i].at) PyBuffer_Release(&works[i].view);
     free(works);
     if (m) free_machine(m);
-    flat_release(flats, 7);
+    flat_release(flats, 8);
     return result;
 }
 

@@ -42,7 +42,7 @@ static int gate_room(Machine *m, Gate *gate)
     i64 room = gate->room ? 2 * gate->room : 1024;
     Passed *moved = malloc((size_t)room * sizeof(Passed));
     if (!moved) {
-        m->agenda.failed = 1;
+        m->agenda.failed = FAILED;
         return 0;
     }
     for (i64 i = 0; i < gate->count; i++) moved[i] = gate->passed[(gate->first + i) & (gate->room - 1)];
@@ -185,7 +185,7 @@ static Transfer *queue_add(Machine *m, Queue *queue)
         i64 room = queue->room ? 2 * queue->room : 8;
         Transfer *items = malloc((size_t)room * sizeof(Transfer));
         if (!items) {
-            m->agenda.failed = 1;
+            m->agenda.failed = FAILED;
             return NULL;
         }
         for (i64 i = 0; i < queue->length; i++) items[i] = queue->items[(queue->first + i) % queue->room];

@@ -17,6 +17,12 @@ enum { FIRST_LOADED = FIRST_RESPONSE + PORTS, ARRIVAL = FIRST_LOADED + PORTS, SC
 
 #define NEVER ((i64)1 << 62)
 
+/* Ends in a row that are not sooner than another replay's, after which the rest is taken to be no sooner either. */
+enum { SURE = 4 };
+
+/* Why an agenda ends before its time. */
+enum { FAILED = 1, BEATEN };
+
 typedef struct {
     i64 cycle, number;
     Resume resume;
@@ -139,6 +145,9 @@ typedef struct {
     Kernel *kernels;
     const Operation *operations;
     i64 operation_count, kernel_count, words, end, *times, finished, resumed;
+    /* Another replay's end of each operation, if there is one (-1: not comparable); how much later these are here; and the last in a row that are not sooner. */
+    const i64 *others;
+    i64 lag, not_sooner;
     /* Where each unit waits, and what it has at hand. */
     int at[UNITS];
     i64 since[UNITS], *counts;

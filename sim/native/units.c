@@ -66,7 +66,7 @@ static int fifo_room(Machine *m, Fifo *fifo)
     i64 room = fifo->room ? 2 * fifo->room : 16;
     i64 *items = malloc((size_t)(room * ITEM) * sizeof(i64));
     if (!items) {
-        m->agenda.failed = 1;
+        m->agenda.failed = FAILED;
         return 0;
     }
     for (i64 i = 0; i < fifo->length; i++)
@@ -142,6 +142,10 @@ static void finish(Machine *m, i64 operation, i64 issued)
     entry[0] = operation;
     entry[1] = issued;
     entry[2] = m->agenda.cycle;
+    if (!m->others || m->others[operation] < 0) return;
+    m->lag += entry[2] - m->others[operation];
+    m->not_sooner = entry[2] < m->others[operation] ? 0 : m->not_sooner + 1;
+    if (m->not_sooner >= SURE && m->lag >= 0) m->agenda.failed = BEATEN;
 }
 
 static void command_fetch(Machine *m)

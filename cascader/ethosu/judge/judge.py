@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
+
 from cascader.draft.draft import Draft
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.judge.contest import Contest, DraftRun, ProgramRun, Score, ends_beside
 from cascader.ethosu.judge.replay import Replay, decides, flat_replay
 from cascader.ethosu.judge.tables import HAS_CORE, Tables, Works
 from cascader.ethosu.network.network import Network
@@ -28,23 +31,55 @@ class Judge:
         self._tables = tables or Tables(network, device)
         self._network = network
         self._decides = decides(replay, accelerator)
-        self._known: dict[object, int] = {}
+        self._known: dict[object, Score] = {}
+        self._beaten: dict[object, Score] = {}
 
     def cycles(self, draft: Draft) -> int:
         """NPU cycles of a draft, which is not checked."""
-        if not self._decides:
-            return draft.cycles
-        found = self._known.get(draft.runs)
-        if found is None:
-            found = self._replayed(draft)
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[draft.runs] = found
+        known = self._known.get(draft.runs)
+        return self.run(draft).score[0] if known is None else known[0]
+
+    def run(self, draft: Draft) -> DraftRun:
+        """The replay of a draft, which is not checked."""
+        found = self._replayed(draft, None)
+        assert found is not None  # noqa: S101  # it competes with none
+        self._remember(self._known, draft, found.score)
         return found
 
-    def _replayed(self, draft: Draft) -> int:
+    def contest(self, draft: Draft, cycles: int) -> Contest:
+        """A contest of changes of a draft of ``cycles`` cycles."""
+        return Contest(DraftRun((cycles, 0)) if self._works is None else self.run(draft), self._better)
+
+    def _better(self, draft: Draft, best: DraftRun) -> DraftRun | None:
+        """The replay of a draft if it is better than the best; None if it is not, or ends no sooner for so long that it is given up."""
+        some = (self._known.get(draft.runs), self._beaten.get(draft.runs))
+        if any(score is not None and score >= best.score for score in some):
+            return None
+        found = self._replayed(draft, best)
+        if found is None:
+            self._remember(self._beaten, draft, best.score)
+            return None
+        self._remember(self._known, draft, found.score)
+        return found if found.score < best.score else None
+
+    def _remember(self, scores: dict[object, Score], draft: Draft, score: Score) -> None:
+        if len(scores) >= _MOST_KNOWN:
+            scores.clear()
+        scores[draft.runs] = score
+
+    def _replayed(self, draft: Draft, best: DraftRun | None) -> DraftRun | None:
+        """The replay of a draft; None if it was found to be no better than the best."""
         works = self._works
+        if not self._decides:
+            return DraftRun((draft.cycles, 0))
         issued = None if works is None else self._tables.issued(draft, works)
         if issued is None or works is None:
-            return self.replay(lower(schedule_of(draft, self._network, self._tables.accelerator.name), checked=False))
-        return sum(works.replay.cycles(one.rows, one.works) for one in issued)
+            return DraftRun((self.replay(lower(schedule_of(draft, self._network, self._tables.accelerator.name), checked=False)), 0))
+        programs = list[ProgramRun]()
+        known = best.programs if best is not None and len(best.programs) == len(issued) else (None,) * len(issued)
+        for one, other in zip(issued, known, strict=True):
+            cycles, times = works.replay.timed(one.rows, one.works, array("q") if other is None else ends_beside(other, one))
+            if cycles < 0:
+                return None
+            programs.append(ProgramRun(one, cycles, times))
+        return DraftRun((sum(one.cycles for one in programs), sum(sum(one.times[2::3]) for one in programs)), tuple(programs))

@@ -39,6 +39,13 @@ class FlatReplay(Protocol):
     def cycles(self, rows: array[int], works: list[memoryview]) -> int:
         """Cycles of one Program from its rows, and the works of its kernels."""
 
+    def timed(self, rows: array[int], works: list[memoryview], others: array[int]) -> tuple[int, array[int]]:
+        """Cycles of one Program, and a line for each operation that ends, in order: its index, its issue and its end; the rest is 0.
+
+        ``others`` are the ends of the operations in another replay, -1 of those that are not comparable, or none at all. The cycles are -1
+        if the operations are found to end no sooner here.
+        """
+
 
 class Cycles(Protocol):
     """A replay that judges the drafts of a search. It can be pickled, because other processes call it."""

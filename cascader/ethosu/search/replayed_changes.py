@@ -3,6 +3,9 @@
 A search knows the cycles of a kernel in a block to some per cent, and the cycles that neighbours share no better. It takes copies to be
 nearly free if a kernel reads elsewhere, but on their way into the arena they hold up the kernels' feature maps. Addresses and the order of
 the jobs stay.
+
+Of two drafts that take equally many cycles, the one whose operations end earlier is the better start for further changes
+(:data:`~cascader.ethosu.judge.contest.Score`).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ BLOCKS = 8
 """Number of blocks that are tried for each part: those that are estimated to be fastest."""
 
 
-def _blocks(form: Form, draft: Draft) -> Iterator[tuple[tuple[int, ...], Block]]:
+def block_changes(form: Form, draft: Draft) -> Iterator[tuple[tuple[int, ...], Block]]:
     """Similar jobs of a draft, each with the blocks to try.
 
     Jobs with the most expected cycles come first, because another block may save more there.
@@ -50,7 +53,7 @@ def with_replayed_blocks(form: Form, draft: Draft, cycles: int, judge: Replay, e
     replays = effort // max(cycles, 1)
     if not replays:
         return draft, cycles
-    pairs = list(_blocks(form, draft))
+    pairs = list(block_changes(form, draft))
     others = [number for number, (steps, block) in enumerate(pairs) if block_of(draft, steps[0]) != block]
     begin = others[before // max(cycles, 1) % len(others)] if others else 0
 
@@ -60,8 +63,9 @@ def with_replayed_blocks(form: Form, draft: Draft, cycles: int, judge: Replay, e
             if block_of(best, steps[0]) != block:
                 yield number, in_block(best, steps, block)
 
-    asked = form.judge(judge)
-    return climbed(draft, cycles, moves, lambda some: map(asked.cycles, some), replays)
+    contest = form.judge(judge).contest(draft, cycles)
+    made, (fewer, _) = climbed(draft, contest.best.score, moves, contest.scores, replays)
+    return made, fewer
 
 
 def with_replayed_copies(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int) -> tuple[Draft, int]:
@@ -74,8 +78,11 @@ def with_replayed_copies(form: Form, draft: Draft, cycles: int, judge: Replay, e
     def moves(best: Draft, judged: Sequence[int]) -> Iterator[tuple[int, Draft]]:
         return changed_copies(best, judged[-1] if judged else 0)
 
-    asked, most = form.judge(judge), effort // max(cycles, 1)
-    found, fewest = climbed(draft, cycles, moves, lambda some: map(asked.cycles, some), most if most >= copy_count(draft) else 0)
+    most = effort // max(cycles, 1)
+    if most < copy_count(draft):
+        return draft, cycles
+    contest = form.judge(judge).contest(draft, cycles)
+    found, (fewest, _) = climbed(draft, contest.best.score, moves, contest.scores, most)
     return replace(found, memory=used_bytes(form, found)), fewest
 
 

@@ -13,6 +13,7 @@ from scheduling import DEFAULT, network
 from cascader.draft.draft import JOB, Draft, lines, table
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance
+from cascader.ethosu.judge.contest import DraftRun
 from cascader.ethosu.judge.judge import Judge
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
@@ -94,7 +95,7 @@ def test_changes_that_go_on_try_other_blocks_than_those_before() -> None:
     for before in (0, 5000):
         asked: set[Draft] = set()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Judge, "cycles", lambda _, one, asked=asked: asked.add(one) or 1000)
+            patch.setattr(Judge, "_replayed", lambda _, one, __, asked=asked: asked.add(one) or DraftRun((1000, 0)))
             assert with_replayed_blocks(form("tiny_residual"), slow, 1000, judge, 5000, before) == (slow, 1000)
         tried.append(asked)
     first, then = tried
