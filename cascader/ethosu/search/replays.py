@@ -270,10 +270,10 @@ class Effort(Struct, frozen=True):
         return found[: max(1, sum(total <= self.drafts * self.cycles for total in totals))]
 
 
-WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(32_000_000, 1, 2, 3)
+WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(36_000_000, 1, 2, 2)
 """Effort for a frontier, and for one schedule for a budget: a schedule takes some 0.2 seconds, and half that for its copies.
 
-VWW has time for one draft. Three drafts with a third of these cycles in a turn take 0.1 to 0.5 % more cycles in four of five arenas.
+VWW has time for two drafts. Three drafts with a third of these cycles in a turn take 0.2 to 0.5 % more cycles in four of five arenas.
 """
 
 
@@ -281,7 +281,7 @@ _FINALISTS = 2
 """Drafts that are left for the last turns: the faster of two is often known late."""
 
 
-FEWEST_REPLAYS = 8
+FEWEST_REPLAYS = 9
 """Replays in a turn below which blocks are not changed. With a few, of hundreds of blocks, three networks gained at most 0.03 %."""
 
 
