@@ -98,7 +98,7 @@ def of_least_flash(sizes: Sequence[int]) -> int:
 
 
 class _Chooser(Struct, frozen=True):
-    """A choice in progress. ``takers`` make changes by replays (None: the processes of the draft's form)."""
+    """A choice in progress. ``takers`` make changes by replays and other starts (None: the processes of the draft's form)."""
 
     explored: SearchSpace
     request: Request
@@ -245,7 +245,7 @@ class _Chooser(Struct, frozen=True):
 
     def with_later_copies(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """The drafts. The fastest ones have their copies issued later where that is faster: each competes once."""
-        later = with_later_copies(found, self.best.task.replay, self.executor, self.run.show)
+        later = with_later_copies(found, self.best.task.replay, self.executor, self.run.show, self.takers)
         for one in later.values():
             self.best.take(one)
         return tuple(later.get(one, one) for one in found)
@@ -256,7 +256,8 @@ class _Chooser(Struct, frozen=True):
         For the smallest aim they take no more bytes than these.
         """
         room = min(one.memory for one in found) if self.request.smallest else self._room
-        return self._taken(started_otherwise(starting_limits(found, room), self.best.task.replay, self.executor, self.run.show))
+        limits = starting_limits(found, room)
+        return self._taken(started_otherwise(limits, self.best.task.replay, self.executor, self.run.show, self.takers))
 
     def proven(self, fastest: Replayed) -> tuple[Replayed, Proof | None]:
         """The fastest draft that fits, found from a first one, and the result of an exhaustive search.

@@ -34,6 +34,10 @@ class FormRank(Struct, frozen=True):
     count: int
 
 
+OTHER_COSTS = 2
+"""Number of a form's plans for other costs."""
+
+
 def other_rates(cycles: int) -> tuple[int, int]:
     """Half and twice the weight decoder's cycles for a channel.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from operator import itemgetter
 from typing import TypeVar
@@ -124,11 +124,16 @@ class _Start(Struct, frozen=True, order=True):
     other: Cascader
 
 
-def other_starts(form: Form, limit: int, judge: Replay, effort: int) -> tuple[tuple[Draft, int], ...]:
+def made_for(form: Form, number: int, limit: int) -> tuple[Draft, ...]:
+    """The drafts of a form for ``limit`` bytes that are best for the other costs of that number."""
+    return tuple(form.cascader.made_for(form.others[number], limit))
+
+
+def other_starts(form: Form, limit: int, judge: Replay, effort: int, made: Sequence[Sequence[Draft]] = ()) -> tuple[tuple[Draft, int], ...]:
     """The drafts for ``limit`` bytes that were made for other costs and take the fewest cycles in replay, with these cycles.
 
     If the fastest one is faster with its best copies within fewer bytes, that draft comes first. The replays take ``effort`` cycles at
-    most.
+    most. The drafts of :func:`made_for` for each of the other costs may be ``made`` already.
     """
 
     def replayed(drafts: Iterable[tuple[Draft, Cascader]]) -> list[_Start]:
@@ -143,7 +148,8 @@ def other_starts(form: Form, limit: int, judge: Replay, effort: int) -> tuple[tu
                 effort -= found[key].cycles
         return sorted(found.values())
 
-    starts = replayed((draft, other) for other in form.others for draft in form.cascader.made_for(other, limit))[:MOST_STARTS]
+    every = made or (form.cascader.made_for(other, limit) for other in form.others)
+    starts = replayed((draft, other) for other, drafts in zip(form.others, every, strict=True) for draft in drafts)[:MOST_STARTS]
     if starts:
         first = starts[0]
         less = replayed((draft, first.other) for draft in form.cascader.in_less_room(first.other, first.draft, limit))

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import rooms
-from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.form import OTHER_COSTS, Form
 from cascader.ethosu.search.remote_calls import (
     AHEAD,
     Share,
@@ -21,6 +21,7 @@ from cascader.ethosu.search.remote_calls import (
     in_blocks,
     issued_later,
     less_room,
+    made_for,
     other_starts,
     replay,
 )
@@ -216,13 +217,19 @@ def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor:
 
 
 def started_otherwise(
-    limits: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Progress = silent
+    limits: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Progress = silent, takers: Takers | None = None
 ) -> tuple[Replayed, ...]:
     """Replayed drafts that are best for other costs, in some forms and limits (bytes).
 
     Estimates are off by some per cent. A draft that is best for a faster or slower weight decoder is another start, and may end better.
+    The ``takers`` make the drafts (None: the processes of each form). The drafts of a single form are shared out among them.
     """
-    tried = [executor.submit(other_starts, form, limit, judge, OTHERS) for form, limit in limits]
+    made = []
+    if takers is not None and len(limits) == 1:
+        ((form, limit),) = limits
+        asked = [executor.submit(Directed(made_for, takers), form, number, limit) for number in range(OTHER_COSTS)]
+        made = [tuple(answers(asked, "Looking for other starts: {} of {} costs", show))]
+    tried = [executor.submit(Directed(other_starts, takers or form), form, limit, judge, OTHERS, *made) for form, limit in limits]
     found = zip(limits, answers(tried, "Looking for other starts: {} of {} memory limits", show), strict=True)
     return tuple(Replayed(form, draft, cycles) for (form, _), some in found for draft, cycles in some)
 
@@ -231,17 +238,19 @@ _LATER = 6
 """Drafts, those with the fewest cycles, whose copies are issued later."""
 
 
-def with_later_copies(found: Iterable[Replayed], judge: Replay, executor: Executor, show: Progress = silent) -> dict[Replayed, Replayed]:
+def with_later_copies(
+    found: Iterable[Replayed], judge: Replay, executor: Executor, show: Progress = silent, takers: Takers | None = None
+) -> dict[Replayed, Replayed]:
     """For some of the fastest drafts the same with all its copies issued later, if that saves :data:`GAIN` of its cycles in replay.
 
     Changes of single copies find what saves less. Of drafts with equally many cycles only the first counts. The replays of a draft take at
-    most :data:`OTHERS`.
+    most :data:`OTHERS`. The ``takers`` make them (None: the processes of the draft's form).
     """
     firsts: dict[int, Replayed] = {}
     for one in sorted(found, key=lambda one: (one.cycles, one.memory)):
         firsts.setdefault(one.cycles, one)
     asked = [one for one in list(firsts.values())[:_LATER] if len(AHEAD) * one.cycles <= OTHERS]
-    tried = [executor.submit(issued_later, one.form, one.draft, one.cycles, judge) for one in asked]
+    tried = [executor.submit(Directed(issued_later, takers or one.form), one.form, one.draft, one.cycles, judge) for one in asked]
     made = zip(asked, answers(tried, "Issuing copies later: {} of {} schedules", show), strict=True)
     return {one: Replayed(one.form, draft, cycles) for one, (draft, cycles) in made if cycles <= one.cycles * (1 - GAIN)}
 

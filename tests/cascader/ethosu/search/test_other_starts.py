@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from itertools import pairwise
 
@@ -18,13 +19,14 @@ from cascader.ethosu.cascade import rooms
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search.form import Form, FormRank
-from cascader.ethosu.search.remote_calls import other_starts
+from cascader.ethosu.search.form import OTHER_COSTS, Form, FormRank
+from cascader.ethosu.search.remote_calls import Anywhere, made_for, other_starts, ready
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replayed_changes import used_bytes
-from cascader.ethosu.search.replays import MOST_FORMS, SECOND, starting_limits
+from cascader.ethosu.search.replays import MOST_FORMS, SECOND, started_otherwise, starting_limits
 from cascader.ethosu.search.request import SIZE
 from cascader.ethosu.verify.check import check_schedule
+from cascader.search.workers import begin, workers
 from sim import quick_cycles
 from validation import portfolio
 from validation.zoo import build
@@ -71,6 +73,23 @@ def test_starts_are_those_of_other_costs_and_less_room_only_if_that_is_faster() 
     assert all(cycles == form().judge(judge()).cycles(draft) and draft.memory <= LIMIT for draft, cycles in found)
     assert found[0][1] <= fastest
     assert fastest in [cycles for _, cycles in found]
+
+
+def test_drafts_that_are_made_apart_are_the_same_starts() -> None:
+    made = tuple(made_for(form(), number, LIMIT) for number in range(OTHER_COSTS))
+    assert len(form().others) == OTHER_COSTS
+    assert all(made)
+    assert other_starts(form(), LIMIT, judge(), EFFORT, made) == other_starts(form(), LIMIT, judge(), EFFORT)
+
+
+def test_two_processes_share_the_other_starts_of_a_form_and_find_what_one_finds() -> None:
+    own = form()
+    with workers(1) as here:
+        alone = started_otherwise([(own, LIMIT)], judge(), here)
+    with workers(2, takes_part=True, late=True) as executor:
+        assert begin(executor, [own], ready) == (sys.platform == "linux")
+        shared = started_otherwise([(own, LIMIT)], judge(), executor, takers=Anywhere())
+    assert [(one.draft, one.cycles) for one in shared] == [(one.draft, one.cycles) for one in alone]
 
 
 def test_without_effort_nothing_is_replayed() -> None:
