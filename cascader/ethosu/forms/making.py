@@ -161,8 +161,9 @@ class FormsInTurn:
         """The forms that only save bytes and recompute nothing, after the usual ones."""
         return self._later(form for form in self._table if form.smaller and not form.works_again)
 
-    def again(self) -> tuple[MadeForm, ...]:
-        """The forms that recompute work, after all others."""
+    def again(self, below: int | None = None) -> tuple[MadeForm, ...]:
+        """The forms that recompute work, after all others; none if the plans of all of them hold ``below`` bytes or more."""
+        self._maker.terms = replace(self._maker.terms, below=below)
         return self._later(form for form in self._table if form.works_again)
 
     def _later(self, recipes: Iterable[Recipe]) -> tuple[MadeForm, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from cascader.ethosu.forms.fold import folded
 from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts, quick_layouts
 from cascader.ethosu.forms.long_steps import with_long_steps
 from cascader.ethosu.forms.phases import in_phases
-from cascader.ethosu.forms.planned import planned_bytes
+from cascader.ethosu.forms.planned import planned_bytes, planned_peak
 from cascader.ethosu.forms.reblock import reblocked, recoded
 from cascader.ethosu.forms.recomputed import recomputed
 from cascader.ethosu.forms.row_shapes import in_row_shapes
@@ -44,6 +44,8 @@ class PassTerms(Struct, frozen=True):
     homes: tuple[Wanted, ...] = ()
     fine: tuple[int, ...] = ()
     copied: bool = False
+    below: int | None = None
+    """Bytes below which the plans of a form that recomputes have to stay, so that it is searched (None: any number)."""
 
     @property
     def places(self) -> tuple[Sources, ...]:
@@ -80,13 +82,24 @@ def with_recomputed(network: Network, terms: PassTerms) -> list[Network]:
     # If two are equal, the streamed form wins: after tiles the pool may hold the most bytes. Until a skip is recomputed, the streamed form
     # may hold more.
     bases = (network,) if streamed is network else (streamed, network)
-    found = [recomputed(base, terms.options.recompute, terms.device, terms.staged, homes) for base in bases]
+    pools = {part.name for part in streamed.graph.parts}.difference(part.name for part in network.graph.parts)
+    found: list[list[Network]] = []
+    for base in bases:
+        if found and not _peaks_at(next(iter(found[0]), streamed), pools, homes):
+            break  # Whole pools hold no fewer bytes there.
+        found.append(recomputed(base, terms.options.recompute, terms.device, terms.staged, homes, terms.below))
     least = min(planned_bytes(base, homes) for base in bases)
     return min(
         (some for some in found if some and planned_bytes(some[0], homes) < least),
         key=lambda some: planned_bytes(some[0], homes),
         default=[],
     )
+
+
+def _peaks_at(form: Network, names: Iterable[str], homes: Sequence[Wanted]) -> bool:
+    """Whether the plans of a form hold the most bytes near some parts, or near tiles or stripes of these."""
+    found = planned_peak(form, homes).parts
+    return any(one == name or one.startswith(f"{name}/") for one in found for name in names)
 
 
 PASSES: dict[str, Pass] = {

@@ -190,12 +190,19 @@ def _worthwhile(size: int, least: int) -> bool:
     return size < least * WORTHWHILE
 
 
-def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sources: Sources, homes: Sequence[Wanted] = ()) -> list[Network]:
+def recomputed(
+    network: Network,
+    most: Fraction,
+    accelerator: Accelerator,
+    sources: Sources,
+    homes: Sequence[Wanted] = (),
+    below: int | None = None,
+) -> list[Network]:
     """At most three forms that do at most ``most`` times the multiply-accumulates of a network and hold fewer bytes than it.
 
     The network with the recomputed skips that save most, whole, in two tiles and in more. If ``most`` is 1, only dead rows remain. A
     variant is left out if another holds no more bytes and computes no more. The network lies in the arena; its forms are chosen for tensors
-    in their ``homes``.
+    in their ``homes``. None is worth having if the plans of each hold ``below`` bytes or more.
     """
     bound, least = int(network.macs * most), planned_bytes(network, homes)
     # Work without multiply-accumulates would be recomputed, too.
@@ -212,6 +219,8 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
             made = list(by_peak(choice, _worthwhile, seen[start.dead_rows]))
             found += made
             ends += [_End(made[-1].size, start.dead_rows, choice)] if made else []
+    if below is not None and all(one.size >= below for one in found):
+        return []
     placed = [one for end in _closest(ends) for one in by_addresses(end.choice, _worthwhile)]
     placed += _placed(found, placed, homes)
     return [one.network for one in _chosen(found, placed, skip, least)]

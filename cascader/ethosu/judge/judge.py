@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from hashlib import blake2b
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.codegen.lowering import lower
@@ -15,6 +16,13 @@ from npu_model.accelerator import accelerator as find_accelerator
 
 _MOST_KNOWN = 512
 """The most drafts whose cycles a judge remembers; beyond it all are forgotten. Changes by replays repeat up to half of the drafts."""
+
+
+def _digest(draft: Draft) -> bytes:
+    """A digest of :attr:`~cascader.draft.draft.Draft.runs`, which may hold the jobs of thousands of kernels."""
+    form, *tables = draft.runs
+    sizes = ".".join(map(str, (form, *map(len, tables))))
+    return blake2b(b"".join([sizes.encode(), b":", *tables]), digest_size=16).digest()
 
 
 class Judge:
@@ -31,12 +39,12 @@ class Judge:
         self._tables = tables or Tables(network, device)
         self._network = network
         self._decides = decides(replay, accelerator)
-        self._known: dict[object, Score] = {}
-        self._beaten: dict[object, Score] = {}
+        self._known: dict[bytes, Score] = {}
+        self._beaten: dict[bytes, Score] = {}
 
     def cycles(self, draft: Draft) -> int:
         """NPU cycles of a draft, which is not checked."""
-        known = self._known.get(draft.runs)
+        known = self._known.get(_digest(draft))
         return self.run(draft).score[0] if known is None else known[0]
 
     def run(self, draft: Draft) -> DraftRun:
@@ -52,7 +60,8 @@ class Judge:
 
     def _better(self, draft: Draft, best: DraftRun) -> DraftRun | None:
         """The replay of a draft if it is better than the best; None if it is not, or ends no sooner for so long that it is given up."""
-        some = (self._known.get(draft.runs), self._beaten.get(draft.runs))
+        name = _digest(draft)
+        some = (self._known.get(name), self._beaten.get(name))
         if any(score is not None and score >= best.score for score in some):
             return None
         found = self._replayed(draft, best)
@@ -62,10 +71,10 @@ class Judge:
         self._remember(self._known, draft, found.score)
         return found if found.score < best.score else None
 
-    def _remember(self, scores: dict[object, Score], draft: Draft, score: Score) -> None:
+    def _remember(self, scores: dict[bytes, Score], draft: Draft, score: Score) -> None:
         if len(scores) >= _MOST_KNOWN:
             scores.clear()
-        scores[draft.runs] = score
+        scores[_digest(draft)] = score
 
     def _replayed(self, draft: Draft, best: DraftRun | None) -> DraftRun | None:
         """The replay of a draft; None if it was found to be no better than the best."""

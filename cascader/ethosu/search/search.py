@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from fractions import Fraction
+from math import ceil
 from typing import TypeVar
 
 from msgspec import Struct
@@ -203,7 +204,8 @@ def explore(
         others = _forms(task, origins)[len(usual) :]
         smaller += _smaller(others, [executor.submit(least_of_plans, form) for form in others], outlines, bounds, executor, show)
     if gain is None or gain > WORTH_AGAIN:
-        further = [_form(task, FormRank(number, number + 1), origin) for number, origin in enumerate(again(), len(origins))]
+        below = ceil(SMALLER * min(one.limits[0] for one in outlines))
+        further = [_form(task, FormRank(number, number + 1), origin) for number, origin in enumerate(again(below), len(origins))]
         smaller += _smaller(further, [executor.submit(least_of_plans, form) for form in further], outlines, bounds, executor, show)
     forms, outlines = [*always, *(form for form, _ in smaller)], [*outlines, *(one for _, one in smaller)]
     most = max(one.most_bytes for one in outlines)

@@ -124,6 +124,9 @@ class Origin(Brief, frozen=True):
 MakeForms = Callable[[], tuple[Origin, ...]]
 """Makes further forms of a task when they are asked for."""
 
+MakeSmallForms = Callable[[int | None], tuple[Origin, ...]]
+"""Makes forms whose plans hold fewer bytes than a number (None: than the network's)."""
+
 
 class Task(Brief, frozen=True):
     """The task of a search. ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
@@ -147,9 +150,11 @@ class Task(Brief, frozen=True):
     def variants(self, spread: Spread = one_by_one, show: Progress = silent) -> tuple[Origin, ...]:
         """Every network in the form that is searched; ``spread`` makes some forms in other processes."""
         usual, smaller, again = self.variants_in_turn(spread, show)
-        return (*usual, *smaller(), *again())
+        return (*usual, *smaller(), *again(None))
 
-    def variants_in_turn(self, spread: Spread = one_by_one, show: Progress = silent) -> tuple[tuple[Origin, ...], MakeForms, MakeForms]:
+    def variants_in_turn(
+        self, spread: Spread = one_by_one, show: Progress = silent
+    ) -> tuple[tuple[Origin, ...], MakeForms, MakeSmallForms]:
         """The forms to search that may save cycles, and functions that make the forms that only save bytes.
 
         The second function makes the forms that recompute work. If tensors spill, all forms are made at once.
@@ -162,7 +167,7 @@ class Task(Brief, frozen=True):
             some = ((origin, form) for origin, made in terms for form in (() if self.spills is not None else make(made)))
             return tuple(self._smaller(origin, form.name, placed) for origin, form in some for placed in self._homed(form))
 
-        return usual, partial(later, FormsInTurn.smaller), partial(later, FormsInTurn.again)
+        return usual, partial(later, FormsInTurn.smaller), lambda below: later(lambda made: made.again(below))
 
     def _in_turn(self, origin: Origin, spread: Spread, show: Progress) -> FormsInTurn:
         # Rewrites need tensors in the arena; tensors with other homes are moved there afterwards.

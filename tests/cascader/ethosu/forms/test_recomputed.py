@@ -15,6 +15,7 @@ from scheduling import DEFAULT
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import ColumnSpan, Tiling, segment
 from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts
+from cascader.ethosu.forms.passes import PassTerms, with_recomputed
 from cascader.ethosu.forms.planned import planned_bytes
 from cascader.ethosu.forms.recomputed import WORTHWHILE, recomputed
 from cascader.ethosu.forms.recomputed_skips import recomputed_skips
@@ -23,6 +24,7 @@ from cascader.ethosu.forms.tile_widths import TileWidths
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import wanted_home
+from cascader.ethosu.options import CascadeOptions
 from cascader.frontends.vela import import_network
 from npu_model.accelerator import accelerator
 from npu_model.timing import DEFAULT_TIMING
@@ -207,12 +209,13 @@ def test_no_segment_from_the_first_part_on_holds_fewer_bytes_than_the_form_that_
     require_same_bytes(network, chosen[0], SYSTEM)
 
 
-def far_skip(blocks: int) -> Network:
+def far_skip(blocks: int, *, pooled: bool = False) -> Network:
     net = NetworkBuilder("far")
     head = x = net.conv2d(net.input((1, 24, 40, 3), "image"), 16)
     for _ in range(blocks):
         x = net.conv2d(x, 16, activation="RELU")
-    return import_network(net.finish([net.conv2d(net.add(x, head), 3)]), DEFAULT)
+    x = net.conv2d(net.add(x, head), 3)
+    return import_network(net.finish([net.average_pool(x, (24, 40)) if pooled else x]), DEFAULT)
 
 
 def test_a_far_skip_is_made_again_and_holds_fewer_bytes() -> None:
@@ -241,6 +244,26 @@ def test_a_skip_that_is_made_again_is_cut_into_tiles_too() -> None:
     best = min(recomputed(network, Fraction(3, 2), DEVICE, SOURCES), key=planned_bytes)
     assert planned_bytes(best) < planned_bytes(next(recomputed_skips(network)))
     require_same_bytes(network, best, SYSTEM)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_no_form_is_made_that_holds_more_bytes_than_others(more: int) -> None:
+    network, most = far_skip(6), Fraction(3, 2)
+    every = recomputed(network, most, DEVICE, SOURCES)
+    found = recomputed(network, most, DEVICE, SOURCES, below=min(map(planned_bytes, every)) + more)
+    assert found == (every if more else [])
+
+
+@pytest.mark.parametrize("blocks", [2, 6])
+def test_whole_pools_are_only_left_out_where_streamed_ones_hold_as_few_bytes(blocks: int) -> None:
+    network = far_skip(blocks, pooled=True)
+    terms = PassTerms(DEVICE, SOURCES, Sources.direct(SYSTEM, DEFAULT_TIMING), CascadeOptions(recompute=Fraction(3, 2)))
+    bases = with_streamed_pools(network, DEVICE, SOURCES), network
+    assert bases[0] is not network
+    sizes = [planned_bytes(one[0]) for base in bases if (one := recomputed(base, Fraction(3, 2), DEVICE, SOURCES))]
+    found = with_recomputed(network, terms)
+    least = min(map(planned_bytes, bases))
+    assert [planned_bytes(one) for one in found[:1]] == ([min(sizes)] if sizes and min(sizes) < least else [])
 
 
 def test_what_a_pool_scales_is_made_again_from_the_small_map_before_it() -> None:
