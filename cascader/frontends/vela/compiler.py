@@ -33,6 +33,7 @@ with later():
     from cascader.frontends.vela import debug_database, model_changes, remedies
     from npu_model.compiled import network as networks
     from npu_model.tflite import model as models
+    from npu_model.tflite import record_reader
 
 if TYPE_CHECKING:
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
@@ -135,6 +136,7 @@ def read_model(model: bytes) -> TfliteModel:
     require_known_shapes(parsed, parsed.inputs)
     for index in sorted({index for operator in parsed.operators for index in operator.inputs + operator.outputs if index >= 0}):
         _require_readable(parsed.tensors[index])
+    _require_windows(model, parsed)
     floats = [_float_operand(parsed, operator) for operator in parsed.operators]
     if None not in floats and floats[0] is not None:
         raise InputError(
@@ -202,6 +204,35 @@ def _require_readable(tensor: TfliteTensor) -> None:
     wrong = [scale for scale in tensor.scales if not (math.isfinite(scale) and scale >= 0)]
     if wrong and tensor.dtype in _QUANTISED:
         raise InputError(f"Tensor {name!r} has the scale {wrong[0]}: it must be finite and above 0; quantise the network again.")
+
+
+_WINDOWED = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "MAX_POOL_2D", "AVERAGE_POOL_2D")
+
+_EXTENTS = {
+    "StrideH": "stride_h",
+    "StrideW": "stride_w",
+    "DilationHFactor": "dilation_h_factor",
+    "DilationWFactor": "dilation_w_factor",
+    "FilterHeight": "filter_height",
+    "FilterWidth": "filter_width",
+}
+"""Fields of the options of operators with a window, with their names in TFLite's schema."""
+
+
+def _require_windows(model: bytes, parsed: TfliteModel) -> None:
+    """InputError for a window with a stride, a dilation or an extent below 1: Vela divides by it, or reads past the tensor."""
+    windowed = [index for index, operator in enumerate(parsed.operators) if operator.code in _WINDOWED]
+    if not windowed:
+        return
+    reader = record_reader.RecordReader(model)
+    for index in windowed:
+        operator = parsed.operators[index]
+        # An operator without options has the schema's defaults, which are strides of 0.
+        fields = reader.operator(index).fields or (("StrideH", 0),)
+        wrong = [(_EXTENTS[field], value) for field, value in fields if field in _EXTENTS and isinstance(value, int) and value < 1]
+        if wrong:
+            (name, value), layer = wrong[0], printable(parsed.tensors[operator.outputs[0]].name, 60)
+            raise InputError(f"{operator.code} {layer!r} has the {name} {value}: 1 is the least; convert the network again.")
 
 
 def _float_operand(model: TfliteModel, operator: TfliteOperator) -> TfliteTensor | None:

@@ -1,8 +1,9 @@
-"""Tensors that Vela cannot read, or reads past their end: refused in a sentence that names the tensor, the value and the remedy."""
+"""Tensors and options that Vela cannot read: refused in a sentence that names the tensor or operator, the value and the remedy."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.records import ModelRecord, TensorRecord
 from npu_model.tflite.schema import tflite
 from npu_model.tflite.writer import write_tflite
-from validation.builder import NetworkBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 
 TYPE = tflite.TensorType
 INPUT, WEIGHTS, OUTPUT = range(3)
@@ -31,6 +32,25 @@ def changed(which: int, **fields: object) -> bytes:
     return write_tflite(
         replace(model, tensors=tuple(replace(one, **fields) if at == number else one for at, one in enumerate(model.tensors)))
     )
+
+
+LAYERS: dict[str, Callable[[NetworkBuilder, TensorHandle], TensorHandle]] = {
+    "CONV_2D": lambda net, x: net.conv2d(x, 8, (3, 3), name="y"),
+    "DEPTHWISE_CONV_2D": lambda net, x: net.depthwise(x, (3, 3), name="y"),
+    "TRANSPOSE_CONV": lambda net, x: net.transpose_conv(x, 8, (3, 3), name="y"),
+    "MAX_POOL_2D": lambda net, x: net.max_pool(x, name="y"),
+    "AVERAGE_POOL_2D": lambda net, x: net.average_pool(x, name="y"),
+}
+
+
+def windowed(kind: str, **fields: int) -> bytes:
+    """A network of one operator with other options; without any, if no field is given."""
+    net = NetworkBuilder("windowed")
+    model = read_records(net.finish([LAYERS[kind](net, net.input((1, 6, 6, 8), "x"))]))
+    (operator,) = model.operators
+    assert fields.keys() <= dict(operator.fields).keys()
+    options = {"fields": tuple((dict(operator.fields) | fields).items())} if fields else {"options": "", "fields": ()}
+    return write_tflite(replace(model, operators=(replace(operator, **options),)))
 
 
 def content(which: int) -> TensorRecord:
@@ -50,6 +70,13 @@ CASES = {
         changed(INPUT, shape=(1, 1 << 14, 1 << 14, 8)),
         ("'x'", "2,147,483,648", f"{MAX_ELEMENTS:,}", "--input-shape"),
     ),
+    "a stride of 0": (windowed("CONV_2D", StrideH=0), ("CONV_2D 'y'", "stride_h 0", "1 is the least", "convert")),
+    "a negative stride": (windowed("DEPTHWISE_CONV_2D", StrideW=-1), ("DEPTHWISE_CONV_2D 'y'", "stride_w -1")),
+    "a dilation of 0": (windowed("CONV_2D", DilationWFactor=0), ("CONV_2D 'y'", "dilation_w_factor 0")),
+    "a negative dilation": (windowed("DEPTHWISE_CONV_2D", DilationHFactor=-2), ("DEPTHWISE_CONV_2D 'y'", "dilation_h_factor -2")),
+    "a pool of no column": (windowed("AVERAGE_POOL_2D", FilterWidth=0), ("AVERAGE_POOL_2D 'y'", "filter_width 0")),
+    "a pool that does not move": (windowed("MAX_POOL_2D", StrideH=0), ("MAX_POOL_2D 'y'", "stride_h 0")),
+    "a kernel without options": (windowed("TRANSPOSE_CONV"), ("TRANSPOSE_CONV 'y'", "stride_h 0")),
     "a name of a book": (changed(INPUT, name="n" * (MAX_TENSOR_NAME + 1)), (f"{MAX_TENSOR_NAME + 1:,}", f"{MAX_TENSOR_NAME:,}", "rename")),
 }
 
