@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
-from cascader.allocate.moving import allocate
+from cascader.allocate.moving import allocate, placements
 from cascader.allocate.resting import resting
 from cascader.draft.draft import ADDRESS, PLACE, Draft, lines
 from cascader.draft.group_moves import Groups
@@ -15,6 +15,9 @@ from cascader.plan.depth_first import DepthFirstScheduler, JobTable, group_table
 
 _SEARCHES = 6
 """Number of groups, those with the fewest live bytes, whose addresses are searched for the smallest arena."""
+
+_EVERY_ORDER = 6
+"""Number of buffers that are placed in every order: at most 720 orders."""
 
 Addresses = tuple[int, ...]
 """The address of each buffer of some groups."""
@@ -71,6 +74,11 @@ class Placement:
     def _searched(self, groups: Groups, moves: int) -> tuple[int, Addresses]:
         """The fewest bytes that a number of moves finds, and the addresses."""
         return allocate(self.stored(groups)[1].extents, moves=moves)
+
+    def every_order(self, groups: Groups, budget: int) -> Iterable[Addresses]:
+        """The addresses within ``budget`` of first fit over every order of the buffers; none if there are many buffers."""
+        extents = self.stored(groups)[1].extents
+        return (addresses for _, addresses in placements(extents, budget)) if len(extents) <= _EVERY_ORDER else ()
 
     def at_peak(self, groups: Groups, moves: int) -> frozenset[int]:
         """The parts (indices) that use the buffers at the peak of the searched addresses, or buffers below them."""

@@ -247,7 +247,7 @@ def test_nothing_of_all_drafts_of_a_small_graph_is_faster_than_what_the_search_f
     [(4, 30), pytest.param(5, 100, marks=pytest.mark.skipif(not EVERY, reason=SOME))],
 )
 def test_the_steps_that_large_graphs_are_searched_by_find_the_best_of_small_ones_mostly(parts: int, examples: int) -> None:
-    """Measured: 29 of 30, and one 4 % slower."""
+    """Measured: 29 of 30, and 95 of 97, of which one is 3 % slower."""
     found = ratios(HEURISTIC, parts, examples)
     assert sum(ratio <= 1 for ratio in found) >= len(found) * 0.95
     assert max(found) <= Fraction(7, 5)
