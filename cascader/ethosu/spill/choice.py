@@ -153,6 +153,7 @@ class Spiller:
         free = {name for name in movable(network) if is_dense(network, name)}
         numbers = frozenset(number for number, tensor in enumerate(self._graph.tensors) if tensor.name in free)
         self._inside = {at for some in self._graph.writers() if some for at in range(some[0][0] + 1, some[-1][0] + 1)}
+        self._planned = dict[tuple[object, ...], int]()
         self._alone = cache(GroupsAlone(self._graph, numbers).of)
 
     def placed(self, made: Carried) -> Network:
@@ -163,7 +164,11 @@ class Spiller:
 
     def planned(self, made: Carried) -> int:
         """The fewest bytes of the network's plans."""
-        return planned_limit(self.placed(made))
+        # Targets and ways of one network ask for the same tensors outside again and again.
+        asked = made.cuts, made.ahead, tuple(made.brought.items()), tuple(sorted(made.outside.items()))
+        if asked not in self._planned:
+            self._planned[asked] = planned_limit(self.placed(made))
+        return self._planned[asked]
 
     def _groups(self, target: int) -> list[Alone] | None:
         """The groups that fit ``target`` bytes alone and move fewest bytes; None if there are none."""
