@@ -29,14 +29,15 @@ class FloorError(BudgetError):
     """A budget below what every schedule needs; ``ways`` are options with which every schedule would need less, each with a clause."""
 
     def __init__(self, sentence: str, ways: tuple[tuple[str, str], ...] = ()) -> None:
-        """``sentence`` names the needed bytes, without its full stop."""
+        """``sentence`` names the needed bytes, without a remedy or a full stop."""
         super().__init__(sentence, ways)
         self.sentence, self.ways = sentence, ways
 
     def __str__(self) -> str:
         """The sentence, and the options with their clauses."""
         named = " or ".join(f"{option} ({clause})" for option, clause in self.ways)
-        return f"{self.sentence}, or try {named}." if named else f"{self.sentence}."
+        more = f"{self.sentence}: allow that much or more"
+        return f"{more}, or try {named}." if named else f"{more}."
 
 
 class SearchedError(BudgetError):

@@ -11,13 +11,13 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import kept_searches
 import pytest
 from hypothesis import settings
 
 from benchmarks.kept_vela import kept_child
-from cascader.ethosu.search.request import Request
 from cascader.frontends.children import run_child
 from cascader.frontends.vela import compiler
 from npu_model.native import PACKAGES, SWITCH, native
@@ -76,22 +76,25 @@ def every_search_runs() -> Iterator[None]:
         yield
 
 
-Ways = Callable[[Request], Iterator[tuple[str, Request]]]
+TRIED = ("_ways", "smallest_reached")
+"""Functions of :mod:`npu_testbed.searches.other_ways` on which a refusal's quick searches depend."""
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_other_ways() -> Iterator[Ways]:
-    """A refusal names the smallest arena alone, without quick searches with other options."""
-    tried: Ways = other_ways._ways  # findings import the function that calls it
+def no_other_ways() -> Iterator[dict[str, Callable[..., Any]]]:
+    """A refusal names the bytes that were known before, without quick searches for the smallest arena or with other options."""
+    whole = {name: getattr(other_ways, name) for name in TRIED}  # findings import the function that calls them
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(other_ways, "_ways", lambda _: iter(()))
-        yield tried
+        patch.setattr(other_ways, "smallest_reached", lambda *_: None)
+        yield whole
 
 
 @pytest.fixture
-def other_ways_are_tried(no_other_ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refusal names the options that meet the budget, as a user sees it."""
-    monkeypatch.setattr(other_ways, "_ways", no_other_ways)
+def other_ways_are_tried(no_other_ways: dict[str, Callable[..., Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal names the smallest arena and the options that meet the budget, as a user sees it."""
+    for name, whole in no_other_ways.items():
+        monkeypatch.setattr(other_ways, name, whole)
 
 
 @pytest.fixture

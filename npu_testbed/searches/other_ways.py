@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cascader.ethosu.network.wanted_homes import home_options, memory_beyond, outer_ends
 from cascader.ethosu.search.effort import QUICK
-from cascader.ethosu.search.request import PERFORMANCE, Request, Run
+from cascader.ethosu.search.request import PERFORMANCE, SIZE, Request, Run
 from npu_model.errors import BudgetError, FloorError, InputError, SearchedError
 from npu_testbed.ground.termination import TimeIsUp
 from npu_testbed.models.legalise import load_task
@@ -56,14 +56,38 @@ def ways_for(error: BudgetError, request: Request, run: Run) -> Iterator[str]:
     return other_ways(request, run) if isinstance(error, SearchedError) else iter(())
 
 
+def smallest_reached(request: Request, run: Run) -> int | None:
+    """Bytes of the smallest arena that a quick search reaches; None if it fails."""
+    run.show("Looking for the smallest arena")
+    tried = replace(request, budget=None, within=Fraction(0), effort=QUICK, optimise=SIZE)
+    try:
+        # The command ends right after it: worker processes would end while Python exits.
+        return choice_of(load_task(tried, run.show), tried, Run(1, run.show, bounds=False)).point.memory
+    except InputError:
+        return None
+
+
+def _without_ways(error: BudgetError, request: Request, run: Run) -> BudgetError | str:
+    """The refusal without other options. It names the smallest arena that was reached."""
+    if not isinstance(error, FloorError):
+        return error
+    reached = smallest_reached(request, run)
+    if reached is None:
+        return FloorError(error.sentence)
+    return f"{error.sentence}: {reached} bytes are the smallest arena reached; allow that much."
+
+
 def with_other_ways(error: BudgetError, request: Request, run: Run) -> InputError:
     """The refusal of a budget, with the options under which a quick search meets it; the ``error`` itself if there is no time.
 
-    Below what every schedule needs, it tries only the options that lower that need. It names no option that it tried in vain.
+    Below what every schedule needs, it tries only the options that lower that need, and searches for the smallest arena. It names no option
+    that it tried in vain.
     """
     try:
         found = list(ways_for(error, request, run))
+        plain = _without_ways(error, request, run)
     except TimeIsUp:
         return error
-    plain = FloorError(error.sentence) if isinstance(error, FloorError) else error
-    return InputError(f"{plain} With other options it fits: {', or '.join(found)}.") if found else plain
+    if found:
+        return InputError(f"{plain} With other options it fits: {', or '.join(found)}.")
+    return InputError(plain) if isinstance(plain, str) else plain

@@ -77,12 +77,16 @@ def test_frontier_refuses_what_the_application_holds_before_it_searches(monkeypa
 
 @pytest.mark.usefixtures("other_ways_are_tried")
 @pytest.mark.parametrize("command", ["schedule", "frontier", "compile"])
-def test_nothing_is_tried_for_a_budget_that_no_home_could_meet(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "choice_of", None)
+@pytest.mark.parametrize(("model", "budget"), [("portfolio:cpu_words", 16), ("zoo:tiny_conv", 16)])
+def test_a_budget_that_no_home_could_meet_is_refused_with_the_smallest_arena_reached(
+    command: str, model: str, budget: int, tmp_path: Path
+) -> None:
     output = {"schedule": ("-o", tmp_path / "x.json"), "frontier": (), "compile": ("--output-dir", tmp_path)}
-    said = refusal(command, "portfolio:cpu_words", "--arena-cache-size", 16, *output[command])
-    assert "--arena-cache-size 16 is below " in said
-    assert "With other options" not in said
+    said = refusal(command, model, "--arena-cache-size", budget, *output[command])
+    least = re.search(rf"--arena-cache-size {budget} is below .*: (\d+) bytes are the smallest arena reached; allow that much\.$", said)
+    assert least is not None, said
+    assert not list(tmp_path.iterdir())
+    assert call("schedule", model, "-o", tmp_path / "x.json", "--arena-cache-size", least[1]).status == 0
 
 
 @pytest.mark.usefixtures("other_ways_are_tried")

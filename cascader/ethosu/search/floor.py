@@ -104,6 +104,6 @@ def require_room(budget: int | None, floor: Floor, ways: tuple[tuple[str, str], 
     if budget is not None and budget < floor.bytes:
         raise FloorError(
             f"--arena-cache-size {budget} is below {floor.bytes} bytes, which every schedule needs at once for the {floor.what} "
-            f"({floor.named}): allow that much or more",
+            f"({floor.named})",
             ways,
         )

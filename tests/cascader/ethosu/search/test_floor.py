@@ -125,7 +125,7 @@ def test_a_refusal_names_the_homes_that_would_do_with_their_bytes(rows: int, nam
     words = ("schedule", tmp_path / "net.tflite", "-o", tmp_path / "made.json", "--arena-cache-size", 4 * rows * rows)
     said = refusal(*words)
     for option in named:
-        size = re.search(rf"allow that much or more. With other options it fits: --home {option} \(([\d,]+) bytes, ", said)
+        size = re.search(rf"arena reached; allow that much. With other options it fits: --home {option} \(([\d,]+) bytes, ", said)
         assert size is not None
         assert int(size[1].replace(",", "")) <= 4 * rows * rows
     assert call(*words, "--home", "input=ext").status == 0
