@@ -53,9 +53,9 @@ class DepthFirstScheduler:
 
     def __init__(self, graph: RowGraph) -> None:
         self.graph = graph
-        self._writers, self.consumers = graph.writers(), graph.readers()
-        self.producers = [[part for part, _ in writers] for writers in self._writers]
-        for tensor, writers in enumerate(self._writers):
+        self.writers, self.consumers = graph.writers(), graph.readers()
+        self.producers = [[part for part, _ in writers] for writers in self.writers]
+        for tensor, writers in enumerate(self.writers):
             writers.sort(key=lambda writer, tensor=tensor: graph.is_asked_last(writer[0], tensor))  # type: ignore[misc]
         self.needed = self._needed_rows()
         self.flat = flat_graph(graph, self.needed)
@@ -90,7 +90,7 @@ class DepthFirstScheduler:
 
     def rows_behind(self, tensor: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts that write the tensor, each with the rows that it must make until the tensor's rows before ``end`` exist."""
-        for producer, output in self._writers[tensor]:
+        for producer, output in self.writers[tensor]:
             yield producer, self.graph.parts[producer].rows_until(output, end)
 
     def _chunks(self, group: Group) -> dict[int, int]:

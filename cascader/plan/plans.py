@@ -17,6 +17,7 @@ from msgspec import Struct
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_bytes import group_bytes
 from cascader.plan.group_costs import CostModel, KnownCosts, staged_cycles, worth_staging
+from cascader.plan.known_plans import KnownPlans, Windows
 from cascader.plan.pareto import pareto
 from cascader.plan.plan import Plan
 from cascader.plan.proposals import PlanTable
@@ -60,12 +61,23 @@ def _up_to(limit: int, sizes: Mapping[int, int]) -> tuple[int, ...]:
 class Planner:
     """Makes the Pareto set of plans of every part group."""
 
-    def __init__(self, scheduler: DepthFirstScheduler, cost: CostModel, options: PlanOptions, known: KnownCosts | None = None) -> None:
-        """``known`` holds costs of stripes that others have computed."""
+    def __init__(
+        self,
+        scheduler: DepthFirstScheduler,
+        cost: CostModel,
+        options: PlanOptions,
+        known: KnownCosts | None = None,
+        known_plans: KnownPlans | None = None,
+    ) -> None:
+        """``known`` holds costs of stripes that others have computed.
+
+        ``known_plans`` holds plans of other graphs. All parts of all graphs must have the same costs.
+        """
         self.scheduler, self.graph = scheduler, scheduler.graph
         self.cost = cost
         self.options = options
         self._known = known or KnownCosts(cost, [part.rows for part in scheduler.graph.parts])
+        self._known_plans = known_plans
 
     def plans(self, group: Group) -> tuple[RowPlan, ...]:
         """The group with each choice of staged constants; equivalent choices count once."""
@@ -128,7 +140,8 @@ class Planner:
             [cost.transfer_cycles(part) for part in parts],
         ]
         flat = np.array(facts, dtype=np.int64)
-        found = [self._lines_ending(flat, last) for last in parts]
+        windows = None if self._known_plans is None else Windows(self.scheduler, self._known_plans)
+        found = [self._lines_ending(flat, last, windows) for last in parts]
         lines = np.concatenate([np.empty((0, _FIELDS), dtype=np.int64), *found])
         begins = np.cumsum([0, *map(len, found)], dtype=np.int64)
 
@@ -141,15 +154,22 @@ class Planner:
 
         return PlanTable(np.ascontiguousarray(lines[:, :4]), begins, plan)
 
-    def _lines_ending(self, facts: npt.NDArray[np.int64], last: int) -> npt.NDArray[np.int64]:
+    def _lines_ending(self, facts: npt.NDArray[np.int64], last: int, windows: Windows | None) -> npt.NDArray[np.int64]:
         """Like :meth:`_plans_ending`, by the compiled core.
 
-        ``facts`` holds where the parts' costs begin, and their constants' bytes and cycles.
+        ``facts`` holds where the parts' costs begin, and their constants' bytes and cycles. Plans of equal ``windows`` are made once.
         """
         firsts, options = self._firsts(last), self.options
         rows = self._stripe_choices(firsts[0], last) if len(firsts) > 1 else ()
-        how = [last, firsts[0], *self._stripe_choices(last, last), options.in_place]
-        few = [np.array(numbers, dtype=np.int64) for numbers in (options.staging, rows, options.inner_rows, how)]
-        assert _NATIVE is not None  # noqa: S101  # whoever calls knows
-        raw = _NATIVE.plans(self.scheduler.flat, facts, self._known.costs, *few, self._known.ask)
-        return np.frombuffer(raw, dtype=np.int64).reshape(-1, _FIELDS)
+        alone = self._stripe_choices(last, last)
+
+        def made() -> npt.NDArray[np.int64]:
+            how = last, firsts[0], *alone, options.in_place
+            few = [np.array(numbers, dtype=np.int64) for numbers in (options.staging, rows, options.inner_rows, how)]
+            assert _NATIVE is not None  # noqa: S101  # whoever calls knows
+            raw = _NATIVE.plans(self.scheduler.flat, facts, self._known.costs, *few, self._known.ask)
+            return np.frombuffer(raw, dtype=np.int64).reshape(-1, _FIELDS)
+
+        if windows is None:
+            return made()
+        return windows.lines(firsts[0], last, (options.staging, rows, options.inner_rows, alone, options.in_place), made)

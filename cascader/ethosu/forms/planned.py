@@ -14,6 +14,7 @@ from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_costs import JobTimes, KnownCosts
+from cascader.plan.known_plans import KnownPlans
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 
@@ -38,6 +39,8 @@ class _NoCosts:
 
 
 _BY_BYTES = PlanOptions(stripe_rows=(1, 2), staging=(0,))
+_KNOWN = KnownPlans()
+"""Plans of all networks without costs: the forms of a network differ in few parts."""
 
 
 class Peak(Struct, frozen=True, order=True):
@@ -98,7 +101,7 @@ def _table(placed: Network) -> PlanTable[Group]:
 def _planner(placed: Network) -> Planner:
     graph, costs = row_graph(placed), _NoCosts()
     known = KnownCosts.alike(costs, [part.rows for part in graph.parts])
-    return Planner(DepthFirstScheduler(graph), costs, _BY_BYTES, known)
+    return Planner(DepthFirstScheduler(graph), costs, _BY_BYTES, known, _KNOWN)
 
 
 def _plans(placed: Network) -> Plans:
