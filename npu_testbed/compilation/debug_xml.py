@@ -29,6 +29,7 @@ from sim.views.layers import layer_cycles
 _MEMORIES = {"sram": "Sram", "dram": "Dram", "on_chip_flash": "OnChipFlash", "off_chip_flash": "OffChipFlash"}
 _SHAPE = ("kernel_w", "kernel_h", "ofm_w", "ofm_h", "ofm_d")
 _TABLES = re.compile(r"<table name=.*?</table>\s*", re.DOTALL)
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 _Row = Sequence[object]
 
@@ -50,8 +51,8 @@ def document(name: str, tables: str) -> str:
 
 
 def of_vela(name: str, database: str) -> str:
-    """Vela's own database, as the database of the network ``name``."""
-    return document(name, "".join(_TABLES.findall(database)))
+    """Vela's own database, as the database of the network ``name``. Characters that XML forbids become escapes."""
+    return document(name, _FORBIDDEN.sub(lambda found: printable(found[0]), "".join(_TABLES.findall(database))))
 
 
 def _source_row(number: int, operator: TfliteOperator, model: TfliteModel) -> _Row:

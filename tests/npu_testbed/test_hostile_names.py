@@ -52,6 +52,14 @@ def test_layers_of_any_name_are_cells_and_well_formed_tables(tmp_path: Path) -> 
         assert not [cell for cell in cells if cell.startswith(("=", "+", "@"))]
 
 
+@pytest.mark.parametrize("name", ["z\x00y", "a\x1b[2Kb", "\x00\ufffe", "\x0b&<x"])
+def test_a_database_of_velas_own_is_well_formed_whatever_a_layer_is_called(name: str, tmp_path: Path) -> None:
+    net = NetworkBuilder("hostile")
+    (tmp_path / "net.tflite").write_bytes(net.finish([net.conv2d(net.input((1, 6, 6, 8), "x"), 8, (3, 3), name=name)]))
+    assert call("compile", tmp_path / "net.tflite", "--enable-debug-db", "--output-dir", tmp_path).status == 0
+    ET.parse(tmp_path / "net_debug.xml")  # a file of ours
+
+
 @pytest.mark.parametrize("name", [b"a\xff.tflite", b"\xe9\xe8.tflite", b"\xc3.tflite"])
 def test_a_file_whose_name_is_not_utf8_is_scheduled_swept_and_compiled(name: bytes, tmp_path: Path) -> None:
     source = tmp_path / os.fsdecode(name)
