@@ -89,7 +89,7 @@ def test_a_replay_that_ends_inside_the_last_16_bytes_is_as_planned() -> None:
     assert summary.peak_bytes < summary.planned_bytes
     assert summary.as_planned
     assert "equal when rounded up to 16" in summary_text(simulation)
-    assert not replace(summary, planned_bytes=summary.planned_bytes + 16).as_planned
+    assert not summarise(replace(simulation, planned_bytes=simulation.planned_bytes + 16)).as_planned
 
 
 def test_the_arena_of_a_compiled_file_is_its_scratch_tensor_and_holds_every_tensor() -> None:
