@@ -38,6 +38,7 @@ from cascader.ethosu.search.replays import (
     replayed,
     started_otherwise,
     starting_limits,
+    starts_in_less_room,
     with_later_copies,
 )
 from cascader.ethosu.search.request import unseen
@@ -251,12 +252,13 @@ class _Chooser(Struct, frozen=True):
         return tuple(later.get(one, one) for one in found)
 
     def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
-        """Drafts that are best for other costs, in the form of the fastest drafts.
+        """Drafts that are best for other costs, in the form of the fastest drafts; of few parts and quick, in a little less room, too.
 
         For the smallest aim they take no more bytes than these.
         """
         room = min(one.memory for one in found) if self.request.smallest else self._room
         limits = starting_limits(found, room)
+        limits += [] if self.request.smallest else starts_in_less_room(limits, found, self.explored.least_of)
         return self._taken(started_otherwise(limits, self.best.task.replay, self.executor, self.run.show, self.takers))
 
     def proven(self, fastest: Replayed) -> tuple[Replayed, Proof | None]:

@@ -166,6 +166,24 @@ def starting_limits(found: Iterable[Replayed], limit: int) -> list[tuple[Form, i
     return [(one.form, limit) for one in _leading(found, limit) if one.form.options.other_costs][:MOST_FORMS]
 
 
+FEW_PARTS = 10
+"""The most parts of a form that has other starts in less room, too. They take the least time there, and estimates err the most."""
+
+
+def starts_in_less_room(
+    starts: Sequence[tuple[Form, int]], found: Iterable[Replayed], least: Callable[[Form], int]
+) -> list[tuple[Form, int]]:
+    """The first form of the :func:`starting_limits` with the next smaller room, if its drafts are quick and it has few parts.
+
+    Smaller and larger budgets share that room (:func:`~cascader.ethosu.cascade.rooms`, from ``least`` bytes on). So what starts in it is
+    not lost in more room.
+    """
+    form, limit = next(iter(starts), (None, 0))
+    if form is None or len(form.network.graph.parts) > FEW_PARTS or not any(is_quick(one) for one in found if one.form is form):
+        return []
+    return [(form, room) for room in list(rooms(least(form), limit))[-1:]]
+
+
 def is_quick(draft: Replayed) -> bool:
     """Whether a draft takes so few cycles that its estimate errs most, and that more replays take little time."""
     return draft.cycles <= QUICKEST_CYCLES

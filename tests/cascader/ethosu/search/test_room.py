@@ -19,7 +19,7 @@ from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.replays import rooms_near
+from cascader.ethosu.search.replays import rooms_near, starts_in_less_room
 from cascader.ethosu.search.request import PERFORMANCE, SIZE, Run
 from cascader.ethosu.search.search import QUICKEST_CYCLES, explore, of_better_core, worth_a_plan
 from cascader.ethosu.search.task import Task
@@ -111,6 +111,26 @@ def test_a_quick_network_in_much_room_is_as_fast_as_in_little(room: int) -> None
 def test_a_quick_draft_is_searched_in_its_bytes_and_in_the_next_room(memory: int, cycles: int, limit: int, wanted: list[int]) -> None:
     made = Replayed(cast("Form", None), Draft(b"", b"", b"", b"", memory, cycles), cycles)
     assert list(rooms_near(made, limit, 1_000)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("parts", "cycles", "limit", "wanted"),
+    [
+        (10, QUICKEST_CYCLES, 1_300, [1_216]),
+        (10, QUICKEST_CYCLES, 1_217, [1_216]),
+        (10, QUICKEST_CYCLES, 1_216, [1_104]),
+        (10, QUICKEST_CYCLES, 1_000, []),
+        (11, QUICKEST_CYCLES, 1_300, []),
+        (10, QUICKEST_CYCLES + 1, 1_300, []),
+    ],
+)
+def test_a_quick_form_of_few_parts_has_other_starts_in_the_next_smaller_room(
+    parts: int, cycles: int, limit: int, wanted: list[int]
+) -> None:
+    form = cast("Form", SimpleNamespace(network=SimpleNamespace(graph=SimpleNamespace(parts=range(parts)))))
+    found = [Replayed(form, Draft(b"", b"", b"", b"", 1_000, cycles), cycles)]
+    assert starts_in_less_room([(form, limit)], found, lambda _: 1_000) == [(form, room) for room in wanted]
+    assert starts_in_less_room([], found, lambda _: 1_000) == []
 
 
 @st.composite
