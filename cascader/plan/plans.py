@@ -29,7 +29,7 @@ _FIELDS = 7
 
 
 _MOST_SLICED = 40
-"""Parts of a group at most, whatever counts as one of them."""
+"""The most parts of a group, also where several of them count as one."""
 
 
 class PlanOptions(Struct, frozen=True):

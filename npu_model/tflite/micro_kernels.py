@@ -1,7 +1,8 @@
 """Bytes of TFLite Micro's arena that one operator on the CPU takes: what its kernel keeps, and its scratch.
 
-Source: all requests that Arm's ready firmware made of its arena for 300 networks of one operator, read in the emulator (wheel mlia-ethos-u
-0.1.0, TFLite Micro of April 2026 with CMSIS-NN for a core with Helium). Other builds of the kernels need other bytes.
+Source: the requests that Arm's ready firmware made of its arena for 300 networks of one operator. The emulator read them. The firmware is
+of the wheel mlia-ethos-u 0.1.0: TFLite Micro of April 2026 with CMSIS-NN, for a core with Helium.
+Other builds of the kernels need other bytes.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def own_share(network: CompiledNetwork) -> OwnShare:
 
 
 def method_share(network: CompiledNetwork) -> OwnShare:
-    """The bytes of ExecuTorch's method besides its planned memory. Those of calls beside the first delegate's were not measured."""
+    """The bytes of ExecuTorch's method besides its planned memory. Only the first delegate's call was measured."""
     ends = len(dict.fromkeys((*network.inputs, *network.outputs)))
     most, others = _METHOD + _VALUE * ends, 0 if network.method is None else max(network.method.calls - 1, 0)
     return OwnShare(

@@ -114,8 +114,7 @@ class Terms(Struct, frozen=True):
     def copy_cycles(self, size: int, ranges: int) -> int:
         """Cycles to copy constants of ``size`` bytes, in a number of ranges, from their home to the arena.
 
-        A device that requests ahead writes the last words of each range behind the words that a kernel has requested: half of them on
-        average.
+        If a device requests ahead, a kernel's requests may come first. The last words of each range wait for half of these on average.
         """
         home, moving = self.direct.constants, self.direct.constants.moving(size)
         if not self.direct.access.ifm_ahead:

@@ -34,7 +34,7 @@ class PassTerms(Struct, frozen=True):
     """Terms for passes in addition to the network: the device, its constants read in the arena or at home, and the homes of tensors.
 
     ``fine`` holds sizes of channel slices (bytes of weights). Each is finer than the slices of the largest layers. With ``copied``
-    the arena is a fast scratch beside an outer arena: constants are copied there, as their home is far away.
+    the arena is a fast scratch, and an outer arena holds the rest. Constants are copied to the scratch, as their home is far away.
     """
 
     device: Accelerator
