@@ -145,6 +145,7 @@ class CompiledCache:
                 accelerator.ifm_cycles_per_word(own_channels=True),
                 timing.sliding_cap,
                 access.scale_words,
+                SURE,
             ),
         )
         self._numbers = array("q", numbers)

@@ -152,7 +152,8 @@ static int machine_fits(const Machine *m)
     const Timing *t = &m->timing;
     int fits = are_within(m->ports, m->regions, 1, 0, PORTS) && t->command_port >= 0 && t->command_port < PORTS && t->word > 0 && t->most_kernels > 0 &&
                t->most_dmas > 0 && t->slots > 0 && t->weight_slots > 0 && t->grant > 0 && t->fetch_words > 0 && t->buffer_words >= t->fetch_words &&
-               t->chunk_beats > 0 && t->chunks_ahead > 0 && t->weight_bursts >= 0 && t->ifm_pace >= 0 && t->own_ifm_pace >= 0 && t->scale_words >= 0;
+               t->chunk_beats > 0 && t->chunks_ahead > 0 && t->weight_bursts >= 0 && t->ifm_pace >= 0 && t->own_ifm_pace >= 0 && t->scale_words >= 0 &&
+               t->sure > 0;
     for (int port = 0; port < PORTS; port++) {
         const Memory *memory = &m->memories[port];
         fits &= memory->burst > 0 && memory->ifm_burst > 0 && memory->numerator >= 0 && memory->denominator > 0;

@@ -17,9 +17,6 @@ enum { FIRST_LOADED = FIRST_RESPONSE + PORTS, ARRIVAL = FIRST_LOADED + PORTS, SC
 
 #define NEVER ((i64)1 << 62)
 
-/* Ends in a row that are not sooner than another replay's, after which the rest is taken to be no sooner either. */
-enum { SURE = 4 };
-
 /* Why an agenda ends before its time. */
 enum { FAILED = 1, BEATEN };
 
@@ -121,6 +118,8 @@ typedef struct {
     i64 word, command_port, most_kernels, most_dmas, pace, slots, kernel_start, blockdep_rule, shram_drains, weights_ahead, grant, lookahead;
     i64 shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead, weight_bursts, weight_slots;
     i64 ifm_ahead, ifm_pace, own_ifm_pace, sliding_cap, scale_words;
+    /* Ends in a row that are not sooner than another replay's, after which the rest is taken to be no sooner either. */
+    i64 sure;
 } Timing;
 
 typedef struct {

@@ -145,7 +145,7 @@ static void finish(Machine *m, i64 operation, i64 issued)
     if (!m->others || m->others[operation] < 0) return;
     m->lag += entry[2] - m->others[operation];
     m->not_sooner = entry[2] < m->others[operation] ? 0 : m->not_sooner + 1;
-    if (m->not_sooner >= SURE && m->lag >= 0) m->agenda.failed = BEATEN;
+    if (m->not_sooner >= m->timing.sure && m->lag >= 0) m->agenda.failed = BEATEN;
 }
 
 static void command_fetch(Machine *m)
