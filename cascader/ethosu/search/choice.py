@@ -20,6 +20,7 @@ from cascader.ethosu.search.exhaustive import MOST_PARTS, MOST_SCHEDULES, has_fe
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import frontier_of
+from cascader.ethosu.search.hopeful import QUICK_CYCLES
 from cascader.ethosu.search.limits import EVERYTHING, LimitRequest
 from cascader.ethosu.search.remote_calls import Anywhere, ready
 from cascader.ethosu.search.remote_calls import smallest as smallest_draft
@@ -43,7 +44,6 @@ from cascader.ethosu.search.replays import (
 )
 from cascader.ethosu.search.request import unseen
 from cascader.ethosu.search.search import (
-    QUICK_CYCLES,
     SearchResult,
     SearchSpace,
     answers,

@@ -13,6 +13,7 @@ from msgspec import Struct
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import rooms
 from cascader.ethosu.search.form import OTHER_COSTS, Form
+from cascader.ethosu.search.hopeful import QUICKEST_CYCLES
 from cascader.ethosu.search.remote_calls import (
     AHEAD,
     Share,
@@ -26,7 +27,7 @@ from cascader.ethosu.search.remote_calls import (
     replay,
 )
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.search import QUICKEST_CYCLES, SearchSpace, answers, distinct
+from cascader.ethosu.search.search import SearchSpace, answers, distinct
 from cascader.ethosu.search.task import Progress, Replay, ignored, silent
 from cascader.search.workers import Directed, Takers
 

@@ -16,6 +16,7 @@ from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form, FormRank
+from cascader.ethosu.search.hopeful import ANYWHERE, STEPS, hopeful, of_better_core, ratio
 from cascader.ethosu.search.limits import LimitRequest
 from cascader.ethosu.search.remote_calls import (
     FormLimits,
@@ -35,41 +36,6 @@ from cascader.search.workers import in_order, prepare
 
 T = TypeVar("T")
 
-HOPEFUL = ((Fraction(1, 8), Fraction(106, 100)), (Fraction(1, 2), Fraction(1015, 1000)))
-"""Part of the search at a budget, and the largest ratio to the fewest expected cycles then at which a form is searched on.
-
-With :data:`AT_FIRST` for all forms ds_cnn takes up to 4.6 % more cycles in scarce arenas.
-"""
-
-HOPEFUL_QUICK = ((Fraction(1, 8), Fraction(110, 100)), (Fraction(1, 2), Fraction(110, 100)))
-"""The same if at most :data:`QUICK_CYCLES` are expected: estimates of small networks err most, and their searches take least.
-
-With :data:`HOPEFUL` ds_cnn takes 1.9 % more cycles in 15,632 bytes, and its int8 reference 4.8 % more in 17,008.
-"""
-
-QUICK_CYCLES = 800_000
-"""Cycles up to which a network is quick to search."""
-
-QUICKEST_CYCLES = 100_000
-"""Cycles up to which :data:`HOPEFUL_QUICK` holds where there is room, too; above them it is :data:`AT_FIRST`.
-
-With AT_FIRST lstm_short takes 8 % more cycles in 2,450 bytes than in 2,300. With HOPEFUL_QUICK a search for kws_micronet takes 17 % more
-CPU time, for the same schedule.
-"""
-
-AT_FIRST = Fraction(106, 100)
-"""Like HOPEFUL, before any change, for forms that only save bytes: such a form is seldom fastest if others fit."""
-
-CLOSELY_KNOWN = Fraction(101, 100), Fraction(1005, 1000), Fraction(1005, 1000)
-"""Like HOPEFUL where there is room and more than :data:`QUICK_CYCLES` are expected: before any change, and after each part of the changes.
-
-Of eight such networks changes saved at most 0.33 %, and the errors of the estimates of two forms differed by at most 0.35 %.
-"""
-
-HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fraction(108, 100)))
-"""Like HOPEFUL, for a frontier: the schedule of a limit may be a point even if another limit has fewer estimated cycles in the same bytes.
-"""
-
 SMALLER = Fraction(99, 100)
 """A form that only saves bytes is searched if it needs at most this part of all other forms' bytes."""
 
@@ -78,9 +44,6 @@ WORTH_AGAIN = Fraction(105, 100)
 
 WORTH_BYTES = Fraction(1002, 1000)
 """Like WORTH_AGAIN, for forms that only save bytes and recompute nothing, if only the cycles in a budget count."""
-
-SAME_FORM = Fraction(1002, 1000)
-"""Largest multiple of the cycles expected of the same form of another core's network at which a form is searched on."""
 
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and estimates are far off there."""
@@ -227,7 +190,8 @@ def worth_a_plan(forms: Sequence[Form], room: int, executor: Executor, show: Pro
     (expected,) = _promised([(forms[quickest], room)], Fraction(0), executor, show)
     if expected is None or expected > WORTH_BYTES * least[quickest]:
         return list(forms)
-    return [form for form, cycles in zip(forms, least, strict=True) if cycles <= _first_times(least) * least[quickest]]
+    alike = [(form, room) for form in forms]
+    return [form for form, _ in hopeful(alike, least, ratio(least, 0, has_room=True))]
 
 
 def _forms(task: Task, origins: Sequence[Origin]) -> list[Form]:
@@ -306,13 +270,14 @@ def search(
     limits = [(form, limit) for form, least, some in asked_of for limit in some if limit >= least]
     whole = request.thorough or explored.is_tiny
     if not whole:
-        if request.fastest and (explored.has_room or explored.usual < len(explored.forms)):
-            limits = _worth_a_change(explored, limits, executor, show)
-        for number, (part, _) in enumerate(HOPEFUL if request.fastest else HOPEFUL_ANYWHERE):
-            promised = _promised(limits, part, executor, show)
-            limits, promised = of_better_core(limits, promised) if request.fastest else (limits, promised)
-            times = _times(explored, promised, number) if request.fastest else HOPEFUL_ANYWHERE[number][1]
-            limits = list(hopeful(limits, promised, times))
+        if request.fastest:
+            if explored.has_room or explored.usual < len(explored.forms):
+                limits = _worth_a_change(explored, limits, executor, show)
+            for step, part in enumerate(STEPS[1:], 1):
+                limits, promised = of_better_core(limits, _promised(limits, part, executor, show))
+                limits = list(hopeful(limits, promised, ratio(promised, step, has_room=explored.has_room)))
+        for part, most in () if request.fastest else ANYWHERE:
+            limits = list(hopeful(limits, _promised(limits, part, executor, show), most))
     limits = explored.open(limits, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [
@@ -342,67 +307,18 @@ def _promised(limits: Sequence[tuple[Form, int]], part: Fraction, executor: Exec
     return list(answers(tried, "Looking at {} of {} memory limits", show, [_description(*one) for one in limits]))
 
 
-def _times(explored: SearchSpace, promised: Iterable[int | None], number: int) -> Fraction:
-    """Multiple of the fewest cycles that a form may be expected to take after the first or second part of its changes."""
-    quick = list(promised)
-    if not _are_quick(quick, QUICK_CYCLES):
-        return CLOSELY_KNOWN[number + 1] if explored.has_room else HOPEFUL[number][1]
-    return HOPEFUL_QUICK[number][1] if not explored.has_room or _are_quick(quick, QUICKEST_CYCLES) else AT_FIRST
-
-
-def _first_times(promised: Sequence[int | None]) -> Fraction:
-    """Multiple of the fewest cycles that a form may be expected to take before any change, where there is room."""
-    if _are_quick(promised, QUICKEST_CYCLES):
-        return HOPEFUL_QUICK[0][1]
-    return AT_FIRST if _are_quick(promised, QUICK_CYCLES) else CLOSELY_KNOWN[0]
-
-
-def _are_quick(promised: Iterable[int | None], most: int) -> bool:
-    """Whether the fewest of some expected cycles are at most ``most``."""
-    return min(filter(None, promised), default=nothing_known()) <= most
-
-
 def _worth_a_change(
     explored: SearchSpace, limits: Sequence[tuple[Form, int]], executor: Executor, show: Progress
 ) -> list[tuple[Form, int]]:
     """The limits. A form that only saves bytes loses its limits if its expected cycles, before any change, are far from the fewest.
 
-    If there is room, every form does: changes mostly make up for scarce bytes. Then a network of at most
-    :data:`QUICKEST_CYCLES` keeps forms that are as far off as later, and one of more than :data:`QUICK_CYCLES` only close ones.
+    If there is room, every form does: changes mostly make up for scarce bytes.
     """
-    promised = _promised(limits, Fraction(0), executor, show)
-    kept = hopeful(limits, promised, _first_times(promised) if explored.has_room else AT_FIRST)
+    promised = _promised(limits, STEPS[0], executor, show)
+    kept = hopeful(limits, promised, ratio(promised, 0, has_room=explored.has_room))
     usual = () if explored.has_room else explored.forms[: explored.usual]
     stay = {id(form) for form in (*usual, *(form for form, _ in kept))}
     return [one for one in limits if id(one[0]) in stay]
-
-
-def of_better_core(limits: Sequence[tuple[Form, int]], promised: Sequence[int | None]) -> tuple[list[tuple[Form, int]], list[int | None]]:
-    """The forms and limits, with their expected cycles, for which no other core's network is quicker in the same form and limit.
-
-    Estimates of one form have the same errors for both networks, so a smaller difference decides than between forms.
-    """
-    found = [(form, limit, cycles) for (form, limit), cycles in zip(limits, promised, strict=True)]
-
-    def is_beaten(form: Form, limit: int, cycles: int | None) -> bool:
-        alike = [(other, one) for other, at, one in found if other.name == form.name and at == limit and one is not None]
-        others = [one for other, one in alike if other.provenance != form.provenance]
-        return bool(others) and (cycles is None or cycles > SAME_FORM * min(others))
-
-    kept = [one for one in found if not is_beaten(*one)]
-    return [(form, limit) for form, limit, _ in kept], [cycles for _, _, cycles in kept]
-
-
-def hopeful(limits: Sequence[tuple[Form, int]], promised: Sequence[int | None], times: Fraction) -> Iterator[tuple[Form, int]]:
-    """The forms and limits whose expected cycles are at most ``times`` the fewest within the same bytes.
-
-    A limit without an estimate stays if no limit within its bytes has one: a longer search may still find something there.
-    """
-    known = [(limit, cycles) for (_, limit), cycles in zip(limits, promised, strict=True) if cycles is not None]
-    for (form, limit), cycles in zip(limits, promised, strict=True):
-        fewest = min((other for at, other in known if at <= limit), default=None)
-        if fewest is None or (cycles is not None and cycles <= times * fewest):
-            yield form, limit
 
 
 def _description(form: Form, limit: int) -> str:

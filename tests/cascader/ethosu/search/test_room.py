@@ -18,10 +18,11 @@ from scheduling import DEFAULT
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.hopeful import QUICKEST_CYCLES, of_better_core
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import rooms_near, starts_in_less_room
 from cascader.ethosu.search.request import PERFORMANCE, SIZE, Run
-from cascader.ethosu.search.search import QUICKEST_CYCLES, explore, of_better_core, worth_a_plan
+from cascader.ethosu.search.search import explore, worth_a_plan
 from cascader.ethosu.search.task import Task
 from cascader.frontends.tasks import task_of
 from cascader.search.workers import workers

@@ -24,8 +24,9 @@ from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.form import Form, FormRank
+from cascader.ethosu.search.hopeful import hopeful
 from cascader.ethosu.search.remote_calls import FOR_OTHERS, Turn
-from cascader.ethosu.search.search import SMALLER, explore, hopeful
+from cascader.ethosu.search.search import SMALLER, explore
 from cascader.ethosu.search.task import Choice, Task
 from cascader.search.shared_arguments import SharedArgument
 from cascader.search.workers import as_completed, drawn_ahead, in_order, workers
