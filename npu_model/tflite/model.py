@@ -83,7 +83,7 @@ class TfliteModel(Struct, frozen=True):
     others: tuple[TfliteSubgraph, ...] = ()
 
 
-_KEPT = 2
+_KEPT = 4
 """The number of models that are kept: several steps of one import read a network and Vela's result for it."""
 
 

@@ -188,7 +188,8 @@ class Compile(CompileOptions, frozen=True):
         make_folder(folder)
         for path in files:
             require_writable(path, model)
-        write_files(files)
+        # A build makes its files again after a loss of power, and compilers do not wait for the disk.
+        write_files(files, durable=False)
         return outcome
 
     def _known(self, request: "Request", target: "Target", cpu: object, show: "Progress") -> "_Made":

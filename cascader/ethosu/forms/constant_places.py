@@ -20,6 +20,13 @@ from npu_model.program.alignment import ALIGNMENT
 MOST = 48
 """The most kernels of a network whose addresses are tried. In larger networks addresses save too few cycles for the time."""
 
+MOST_BYTES = 512 * 1024
+"""The most bytes of their constants. Addresses save at most 900 cycles (17 networks of the portfolio, RNNoise and tiny_wav2letter).
+
+To read so many bytes from a flash of 0.5 GB/s takes half a million cycles. tiny_wav2letter, with 3.7 MB, gains 0.006 % in a seventh of
+the time of `compile`.
+"""
+
 Streams = tuple[ByteRange, ...]
 """Scales and weights of a kernel, in this order; kernels with the same streams read them from one address."""
 
@@ -92,16 +99,21 @@ def with_streams_moved(network: CompiledNetwork, moved: Mapping[Streams, Streams
     return replace(network, steps=tuple(program(step) if isinstance(step, Program) else step for step in network.steps))
 
 
+def may_gain(network: Network) -> bool:
+    """Whether addresses may save a noticeable part of the cycles: few kernels wait for few bytes."""
+    return len(network.kernels) <= MOST and len(network.constants) <= MOST_BYTES
+
+
 def best_places(
     network: Network, burst: int, lowered: Callable[[Network], CompiledNetwork], cycles: Callable[[CompiledNetwork], int]
 ) -> Network | None:
     """``network`` with the addresses that take the fewest ``cycles`` once it is ``lowered`` layer by layer, tried in steps of 16 bytes.
 
-    None for a network of many kernels, or if no address gains anything. Addresses matter only in flat networks.
+    None if no address gains anything. Addresses matter only in flat networks that :func:`may_gain`.
     """
     places = {streams: 0 for kernel in network.kernels.values() if (streams := _streams(kernel))}
     aligned = all(span.start % ALIGNMENT == span.length % ALIGNMENT == 0 for streams in places for span in streams)
-    if not places or len(network.kernels) > MOST or burst % ALIGNMENT or not aligned:
+    if not places or burst % ALIGNMENT or not aligned:
         return None
     packing, begun = _unmoved(network), dict(places)
     first, before = lowered(with_places(network, begun, burst)), _laid(network, packing, begun, burst)[0]

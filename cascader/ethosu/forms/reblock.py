@@ -21,10 +21,11 @@ from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.kernel_flow import kernel_flow
 from cascader.ethosu.cost.kernel_load import operation_loads
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.threads import for_each, weight_bytes
 from cascader.ethosu.forms.workbench import BestBlock, Weights, Workbench, fitted, in_best_block, of_depth
-from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.network import EthosuPart, Network
 from npu_model.accelerator import Accelerator
-from npu_model.program import BRICK, ByteRange, KernelOperation
+from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import round_up
 from npu_model.weight_stream.kernels import kernel_weights
 from npu_model.weight_stream.mlw_work import DecoderWork
@@ -128,6 +129,13 @@ def _followed(
     return _better([best for best in found if best is not None], operation.block.depth)
 
 
+class _Coded(Struct, frozen=True):
+    """An operation in a block of another depth, and its weights coded for that depth."""
+
+    operation: KernelOperation
+    streams: tuple[bytes, ...]
+
+
 def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sources], *, followed: bool = False) -> Network:
     """``network`` with the block depths at which kernels are fastest for all ``sources`` of their constants together.
 
@@ -135,7 +143,7 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
     """
     bench = Workbench(network, accelerator)
     # Kernels with the same streams, such as the tiles of a layer, get the same ones again.
-    streams: dict[tuple[object, ...], tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]] = {}
+    placed: dict[tuple[object, ...], KernelOperation] = {}
 
     def chosen(operation: KernelOperation, streams: tuple[bytes, ...]) -> KernelOperation | None:
         size, found = sum(map(len, streams)), None
@@ -146,18 +154,25 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
             found = _estimated(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
         return _followed(operation, accelerator, tuple(sources), streams, even=True) if found is None and is_uneven(operation) else found
 
-    def deeper_or_shallower(operation: KernelOperation) -> KernelOperation | None:
+    def deeper_or_shallower(kernel: EthosuPart) -> _Coded | None:
+        operation = kernel.operation
         found = chosen(operation, bench.streams(operation)) if operation.weights else None
         if found is None:
             return None
-        key = *operation.weights, *operation.scales, WeightFormat.of(found)
-        if key not in streams:
-            made = bench.with_weights(bench.with_scales_again(found), bench.weights(operation), keep=True)
-            streams[key] = made.weights, made.scales
-        weights, scales = streams[key]
-        return replace(found, weights=weights, scales=scales)
+        return _Coded(found, coded(bench.weights(operation), WeightFormat.of(found), accelerator, keep=True))
 
-    return bench.changed(deeper_or_shallower)
+    def changed(operation: KernelOperation) -> KernelOperation | None:
+        one = next(made)
+        if one is None:
+            return None
+        key = *operation.weights, *operation.scales, WeightFormat.of(one.operation)
+        if key not in placed:
+            placed[key] = bench.with_streams(bench.with_scales_again(one.operation), one.streams)
+        return replace(one.operation, weights=placed[key].weights, scales=placed[key].scales)
+
+    kernels = list(network.kernels.values())
+    made = iter(for_each(deeper_or_shallower, kernels, weight_bytes(kernels)))
+    return bench.changed(changed)
 
 
 def recoded(network: Network, accelerator: Accelerator, most: int | None = None) -> Network:
@@ -167,13 +182,18 @@ def recoded(network: Network, accelerator: Accelerator, most: int | None = None)
     """
     bench = Workbench(network, accelerator)
 
-    def shorter(operation: KernelOperation) -> KernelOperation | None:
+    def coding(kernel: EthosuPart) -> tuple[bytes, ...]:
+        operation = kernel.operation
         held = sum(span.length for span in operation.weights)
         if not held or (most is not None and held > most):
-            return None
+            return ()
         streams = coded(bench.weights(operation), WeightFormat.of(operation), accelerator)
-        if sum(map(len, streams)) >= held:
-            return None
-        return bench.with_streams(bench.with_scales_again(operation), streams)
+        return streams if sum(map(len, streams)) < held else ()
 
+    def shorter(operation: KernelOperation) -> KernelOperation | None:
+        streams = next(made)
+        return bench.with_streams(bench.with_scales_again(operation), streams) if streams else None
+
+    kernels = list(network.kernels.values())
+    made = iter(for_each(coding, kernels, weight_bytes(kernels)))
     return bench.changed(shorter)

@@ -6,17 +6,20 @@ less room, and the first slice can run while the next is copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from cascader.ethosu.forms.threads import for_each, weight_bytes
 from cascader.ethosu.forms.workbench import Workbench, fitted
 from cascader.ethosu.job.feature_maps import channels
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, KernelOperation, OperationKind
 from npu_model.shapes import Shape3D, ceil_div, round_up
-from npu_model.weight_stream.streams import has_streams
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.streams import coded, has_streams
 from npu_model.weight_stream.weights import RECORD_BYTES
 
 LARGEST = 96 * 1024
@@ -55,25 +58,36 @@ def _slice(operation: KernelOperation, first: int, last: int, accelerator: Accel
     return fitted(replace(operation, ofm=ofm, block=block), accelerator)
 
 
-def _slices(operation: KernelOperation, bench: Workbench, largest: int, lead: int) -> Iterator[KernelOperation]:
-    """The operation cut along its channels, with weights and scales of its own for each slice."""
-    weights, scales = bench.weights(operation), bench.records(operation)
-    for first, last in _cuts(operation, largest, lead):
-        one = _slice(operation, first, last, bench.accelerator)
-        if one is None:
-            return
-        one = bench.with_records(one, scales[first * RECORD_BYTES : last * RECORD_BYTES])
-        yield bench.with_weights(one, weights[first:last])
+class _Slice(Struct, frozen=True):
+    """Some output channels of an operation: the operation for them, and their weights in streams of their own."""
+
+    channels: range
+    operation: KernelOperation
+    streams: tuple[bytes, ...]
 
 
-def _cut(kernel: EthosuPart, bench: Workbench, largest: int, lead: int) -> list[EthosuPart]:
-    """The channel slices of a kernel; none if it cannot be cut."""
-    operation, depth = kernel.operation, kernel.operation.ofm.shape.depth
+def _slices(operation: KernelOperation, lead: int, bench: Workbench, largest: int) -> list[_Slice]:
+    """The operation cut along its channels; empty if it cannot be cut."""
     if not _may_be_cut(operation, 0 if lead else largest):
         return []
-    slices = tuple(_slices(operation, bench, largest, lead if lead < depth else 0))
-    whole = sum(one.ofm.shape.depth for one in slices) == depth and len(slices) > 1
-    return [replace(kernel, operation=one) for one in slices] if whole else []
+    weights, made = bench.weights(operation), []
+    for first, last in _cuts(operation, largest, lead if lead < operation.ofm.shape.depth else 0):
+        one = _slice(operation, first, last, bench.accelerator)
+        if one is None:
+            return []
+        made.append(_Slice(range(first, last), one, coded(weights[first:last], WeightFormat.of(one), bench.accelerator)))
+    return made if len(made) > 1 else []
+
+
+def _placed(kernel: EthosuPart, slices: Sequence[_Slice], bench: Workbench) -> list[EthosuPart]:
+    """The kernels of the slices, with scales and weights of their own."""
+    records = bench.records(kernel.operation)
+
+    def placed(one: _Slice) -> KernelOperation:
+        own = records[one.channels.start * RECORD_BYTES : one.channels.stop * RECORD_BYTES]
+        return bench.with_streams(bench.with_records(one.operation, own), one.streams)
+
+    return [replace(kernel, operation=placed(one)) for one in slices]
 
 
 def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY, *, early: bool = False) -> Network:
@@ -85,9 +99,7 @@ def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST, m
     """
     leads = {segment.parts[0]: BRICK for segment in network.segments if segment.parts} if early else {}
     bench = Workbench(network, accelerator)
-    cut = {
-        name: _cut(kernel, bench, largest, leads.get(name, 0))
-        for name, kernel in network.kernels.items()
-        if _count(kernel.operation, largest) <= most
-    }
-    return bench.replaced({name: slices for name, slices in cut.items() if slices})
+    few = {name: kernel for name, kernel in network.kernels.items() if _count(kernel.operation, largest) <= most}
+    asked = [(kernel.operation, leads.get(name, 0)) for name, kernel in few.items()]
+    cut = for_each(lambda one: _slices(*one, bench, largest), asked, weight_bytes(few.values()))
+    return bench.replaced({name: _placed(few[name], slices, bench) for name, slices in zip(few, cut, strict=True) if slices})

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import FormsInTurn, FormTerms, MadeForm, is_flat
-from cascader.ethosu.forms.constant_places import best_places
+from cascader.ethosu.forms.constant_places import best_places, may_gain
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replay as Replay  # noqa: PLC0414  # what a task is judged by
@@ -193,7 +193,9 @@ class Task(Brief, frozen=True):
         if self.homes and plain is not None and always:
             ends = staging.staged_ends(plain, self.homes, self.system, find_accelerator(self.accelerator))
             yield from (replace(origin, network=form, name="staged ends") for form in ends)
-        placed = self._placed(always, spread) if always and self.options.constant_places and is_flat(origin.network) else None
+        moves = self.options.constant_places and is_flat(origin.network)
+        gaining = [form for form in always if may_gain(form)] if moves else []
+        placed = self._placed(gaining, spread) if gaining else None
         if placed is not None:
             yield replace(origin, network=placed, name="constants moved")
         device, forms = find_accelerator(self.accelerator), [form.network for form in made]

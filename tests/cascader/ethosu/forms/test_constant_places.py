@@ -6,10 +6,11 @@ from pathlib import Path
 
 from asked_for import load_task, of_bytes, system_said
 from form_variants import variants
+from msgspec.structs import replace
 
 from cascader import frontier
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms.constant_places import best_places, with_places, with_streams_moved
+from cascader.ethosu.forms.constant_places import MOST_BYTES, best_places, may_gain, with_places, with_streams_moved
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
@@ -85,8 +86,10 @@ def test_a_lowered_network_with_its_streams_moved_is_the_one_that_is_lowered_fro
     assert with_streams_moved(lowered(before), moved, after.constants) == lowered(after)
 
 
-def test_networks_of_many_layers_are_left_alone() -> None:
-    assert best_places(network("lstm_unrolled_24"), 64, lowered, replayed) is None
+def test_networks_of_many_layers_or_bytes_are_left_alone() -> None:
+    assert not may_gain(network("lstm_unrolled_24"))
+    few = network(DENSE)
+    assert [may_gain(replace(few, constants=bytes(size))) for size in (MOST_BYTES, MOST_BYTES + 1)] == [True, False]
     images = load_task("portfolio:mnist", DEVICE)
     assert len(images.variants()) == len(variants(images.network, DEVICE, images.system))
 
