@@ -212,3 +212,12 @@ def given(ask: msgspec.Struct, names: Sequence[str]) -> list[str]:
     """The named options that were given, as the command line spells them."""
     said = {one.name: one for one, _ in said_by(ask)}
     return [said[name].option.metavar or name if said[name].option.source else said[name].flag for name in names if name in said]
+
+
+def leave_out(said: Sequence[str]) -> str:
+    """The remedy for options that cannot apply.
+
+    >>> leave_out(["--optimise"]), leave_out(["--optimise", "--no-cascade"])
+    ('leave it out', 'leave them out')
+    """
+    return "leave it out" if len(said) == 1 else "leave them out"

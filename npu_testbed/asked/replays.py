@@ -13,7 +13,7 @@ from cascader.ethosu.search.request import PERFORMANCE, CompiledSource, ModelSou
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
 from npu_model.errors import InputError
 from npu_model.front import later
-from npu_testbed.asked.option import given
+from npu_testbed.asked.option import given, leave_out
 from npu_testbed.asked.request import USUAL_MEMORY, SaysHomes, homes_of, npu_said, on_device
 from npu_testbed.devices.device_memory import arena_bound, compiled_for
 from npu_testbed.devices.memory_options import SaysMemory, as_set, memory_system, names_memory
@@ -137,7 +137,7 @@ def _refuse(ask: SaysReplay, name: str, state: str) -> None:
     """InputError for options of a compilation, which would be ignored. A chip has its own accelerator."""
     said = given(cast("Struct", ask), [one for one in _OF_VELA if one != "accelerator_config" or ask.chip is None])
     if said:
-        raise InputError(f"{name} is {state} already, so that {' and '.join(said)} cannot change it: leave them out.")
+        raise InputError(f"{name} is {state} already, so that {' and '.join(said)} cannot change it: {leave_out(said)}.")
 
 
 def _require_npu(ask: SaysReplay, name: str, device: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from npu_model.errors import InputError
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OneSearch
-from npu_testbed.asked.option import Option, given
+from npu_testbed.asked.option import Option, given, leave_out
 from npu_testbed.asked.readers import byte_count, cycle_count, per_cent
 
 if TYPE_CHECKING:
@@ -194,11 +194,15 @@ def _replayed(ask: Check, show: "Progress") -> "Simulation":
     from npu_testbed.asked.replays import is_scheduled, replay_of
     from npu_testbed.asked.request import request_of, run_of
     from npu_testbed.compilation.compiler import compile_model
+    from npu_testbed.ground.endings import VelaStatusError
     from npu_testbed.replays.simulation import simulate
 
     source = _source(ask)
     if not is_scheduled(source):
-        return compile_model(request_of(ask, str(ask.file), show), run=run_of(ask, show)).simulation
+        try:
+            return compile_model(request_of(ask, str(ask.file), show), run=run_of(ask, show)).simulation
+        except VelaStatusError as error:
+            raise InputError(str(error)) from None  # a status of 1 says that a limit is missed
     if names := given(ask, _COMPILING):
-        raise InputError(f"{ask.file!s} is scheduled already, so that {' and '.join(names)} cannot change it: leave them out.")
+        raise InputError(f"{ask.file!s} is scheduled already, so that {' and '.join(names)} cannot change it: {leave_out(names)}.")
     return simulate(replay_of(ask, source, show), progress=show)

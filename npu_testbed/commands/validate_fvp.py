@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OfModels
-from npu_testbed.asked.option import Group, Option, given
+from npu_testbed.asked.option import Group, Option, given, leave_out
 from npu_testbed.asked.readers import number
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _require_none(ask: "ValidateFvp") -> None:
     from npu_model.errors import InputError
 
     if said := given(ask, _LIVE):
-        raise InputError(f"{' and '.join(said)} can only be given together with --live: add it, or leave them out.")
+        raise InputError(f"{' and '.join(said)} can only be given together with --live: add it, or {leave_out(said)}.")
 
 
 def _options(ask: "ValidateFvp") -> "FvpOptions":
@@ -146,7 +146,7 @@ def _require_no_compilation(ask: "ValidateFvp", model: bytes) -> None:
 
     said = given(ask, _COMPILATION)
     if said and is_compiled(read_tflite(model)):
-        raise InputError(f"{ask.model!s} is compiled already, so that {' and '.join(said)} cannot change it: leave them out.")
+        raise InputError(f"{ask.model!s} is compiled already, so that {' and '.join(said)} cannot change it: {leave_out(said)}.")
 
 
 def _system(ask: "ValidateFvp") -> "MemorySystem | None":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from npu_model.errors import InputError
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OfModels, OnMemory
-from npu_testbed.asked.option import Option, given
+from npu_testbed.asked.option import Option, given, leave_out
 
 if TYPE_CHECKING:
     from npu_testbed.asked.request import ChangesModels
@@ -96,7 +96,7 @@ class ValidateVela(ValidateVelaOptions, frozen=True):
         if self.compare:
             return _comparison(self, show)
         if said := given(self, _COMPARED):
-            raise InputError(f"{' and '.join(said)} can only be given together with --compare: add it, or leave them out.")
+            raise InputError(f"{' and '.join(said)} can only be given together with --compare: add it, or {leave_out(said)}.")
         from npu_testbed.outcomes.validation import ValidateVelaOutcome
         from npu_testbed.proofs.peers import validate_vela
 

@@ -231,6 +231,7 @@ def test_a_file_of_another_kind_names_the_command_that_makes_the_right_one(plan:
     assert "compile it with Vela" in refusal("inspect", plain)
     refusal("simulate", "schedule", compiled)
     assert "leave them out" in refusal("simulate", "vela", compiled, "--optimise", "Size", "--accelerator-config", "ethos-u55-64")
+    assert "--optimise cannot change it: leave it out" in refusal("simulate", "vela", compiled, "--optimise", "Size")
     assert not out.exists()
 
 

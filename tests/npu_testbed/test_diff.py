@@ -12,7 +12,7 @@ from asked_for import replayed
 from command_line import call, refusal
 from msgspec.structs import replace
 
-from cascader.frontends.vela import CompilerOptions, compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network, compiler, direct
 from npu_model.program import DmaOperation, KernelOperation
 from npu_testbed.differences.bars import bars, read_baseline
 from npu_testbed.differences.difference_tables import moved_layers
@@ -161,6 +161,13 @@ def test_a_bar_is_met_by_its_very_figure_and_missed_by_one_more(plan: Path) -> N
     assert call("check", plan, "--max-cycles", cycles, "--max-bytes", size).status == 0
     assert call("check", plan, "--max-cycles", cycles - 1, "--max-bytes", size).status == 1
     assert call("check", plan, "--max-cycles", cycles, "--max-bytes", size - 1).status == 1
+
+
+@pytest.mark.usefixtures("every_vela_runs")
+def test_a_check_of_a_network_that_vela_cannot_compile_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (compiler, direct):
+        monkeypatch.setattr(module, "_LAUNCH", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    assert "crashed with signal 11" in refusal("check", "zoo:tiny_conv", "--max-cycles", "1")
 
 
 def test_a_check_without_a_bar_is_refused(plan: Path) -> None:

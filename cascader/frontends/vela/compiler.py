@@ -136,7 +136,7 @@ def read_model(model: bytes) -> TfliteModel:
     require_known_shapes(parsed, parsed.inputs)
     for index in sorted({index for operator in parsed.operators for index in operator.inputs + operator.outputs if index >= 0}):
         _require_readable(parsed.tensors[index])
-    _require_windows(model, parsed)
+    _require_options(model, parsed)
     floats = [_float_operand(parsed, operator) for operator in parsed.operators]
     if None not in floats and floats[0] is not None:
         raise InputError(
@@ -219,20 +219,38 @@ _EXTENTS = {
 """Fields of the options of operators with a window, with their names in TFLite's schema."""
 
 
-def _require_windows(model: bytes, parsed: TfliteModel) -> None:
-    """InputError for a window with a stride, a dilation or an extent below 1: Vela divides by it, or reads past the tensor."""
-    windowed = [index for index, operator in enumerate(parsed.operators) if operator.code in _WINDOWED]
-    if not windowed:
+_NEEDS_OPTIONS = (
+    *(*_WINDOWED, "CONCATENATION", "FULLY_CONNECTED", "PACK", "RESIZE_BILINEAR"),
+    *("RESIZE_NEAREST_NEIGHBOR", "SOFTMAX", "SPLIT", "SPLIT_V", "UNPACK"),
+)
+"""Operators without options at which Vela 5.2's C++ core crashes or ends with an error, as a run for each operator showed."""
+
+MAX_WINDOW = 65_536
+"""Limit of a window's extent, stride and dilation where the input is shorter: the NPU's tensors have as many rows and columns at most.
+
+Vela multiplies such numbers in 32 bits: from 2^30 on it then runs for minutes, or emits operations that read no element.
+"""
+
+
+def _require_options(model: bytes, parsed: TfliteModel) -> None:
+    """InputError for an operator without options that Vela reads, or with a window of no or of too many elements."""
+    needing = [index for index, operator in enumerate(parsed.operators) if operator.code in _NEEDS_OPTIONS]
+    if not needing:
         return
     reader = record_reader.RecordReader(model)
-    for index in windowed:
-        operator = parsed.operators[index]
-        # An operator without options has the schema's defaults, which are strides of 0.
-        fields = reader.operator(index).fields or (("StrideH", 0),)
-        wrong = [(_EXTENTS[field], value) for field, value in fields if field in _EXTENTS and isinstance(value, int) and value < 1]
-        if wrong:
-            (name, value), layer = wrong[0], printable(parsed.tensors[operator.outputs[0]].name, 60)
-            raise InputError(f"{operator.code} {layer!r} has the {name} {value}: 1 is the least; convert the network again.")
+    for index in needing:
+        operator, fields = parsed.operators[index], dict(reader.operator(index).fields)
+        layer = f"{operator.code} {' '.join(repr(printable(parsed.tensors[output].name, 60)) for output in operator.outputs[:1])}"
+        if not fields:
+            raise InputError(f"{layer} has no options, which Vela needs: convert the network again.")
+        if operator.code not in _WINDOWED:
+            continue
+        most = max(MAX_WINDOW, *(extent for operand in operator.inputs if operand >= 0 for extent in parsed.tensors[operand].shape))
+        extents = [(name, value) for field, name in _EXTENTS.items() if isinstance(value := fields.get(field), int)]
+        for name, value in extents:
+            if not 1 <= value <= most:
+                bound = f"{most:,} is the most" if value > most else "1 is the least"
+                raise InputError(f"{layer} has the {name} {value:,}: {bound}; convert the network again.")
 
 
 def _float_operand(model: TfliteModel, operator: TfliteOperator) -> TfliteTensor | None:

@@ -40,7 +40,15 @@ LAYERS: dict[str, Callable[[NetworkBuilder, TensorHandle], TensorHandle]] = {
     "TRANSPOSE_CONV": lambda net, x: net.transpose_conv(x, 8, (3, 3), name="y"),
     "MAX_POOL_2D": lambda net, x: net.max_pool(x, name="y"),
     "AVERAGE_POOL_2D": lambda net, x: net.average_pool(x, name="y"),
+    "RESIZE_BILINEAR": lambda net, x: net.resize_bilinear(x, name="y"),
+    "RESIZE_NEAREST_NEIGHBOR": lambda net, x: net.resize_nearest(x, name="y"),
+    "CONCATENATION": lambda net, x: net.concat([x, x], name="y"),
+    "SPLIT": lambda net, x: net.split(x, 2, name="y")[0],
+    "SPLIT_V": lambda net, x: net.split_at(x, (3, 5), name="y")[0],
+    "SOFTMAX": lambda net, x: net.softmax(x, name="y"),
 }
+OPTIONAL = ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "CONCATENATION", "SPLIT", "SPLIT_V", "SOFTMAX", "TRANSPOSE_CONV", "MAX_POOL_2D")
+MOST, LONG = 65_536, (1 << 31) - 1
 
 
 def windowed(kind: str, **fields: int) -> bytes:
@@ -76,7 +84,12 @@ CASES = {
     "a negative dilation": (windowed("DEPTHWISE_CONV_2D", DilationHFactor=-2), ("DEPTHWISE_CONV_2D 'y'", "dilation_h_factor -2")),
     "a pool of no column": (windowed("AVERAGE_POOL_2D", FilterWidth=0), ("AVERAGE_POOL_2D 'y'", "filter_width 0")),
     "a pool that does not move": (windowed("MAX_POOL_2D", StrideH=0), ("MAX_POOL_2D 'y'", "stride_h 0")),
-    "a kernel without options": (windowed("TRANSPOSE_CONV"), ("TRANSPOSE_CONV 'y'", "stride_h 0")),
+    "a pool of all columns that 31 bits count": (windowed("MAX_POOL_2D", FilterWidth=LONG), ("MAX_POOL_2D 'y'", f"{LONG:,}", f"{MOST:,}")),
+    "a pool of too many rows": (windowed("AVERAGE_POOL_2D", FilterHeight=MOST + 1), ("filter_height 65,537", "65,536 is the most")),
+    "a pool that moves too far": (windowed("AVERAGE_POOL_2D", StrideW=LONG), ("stride_w 2,147,483,647", "65,536 is the most")),
+    "a convolution that moves too far": (windowed("CONV_2D", StrideH=1 << 30), ("CONV_2D 'y'", "stride_h 1,073,741,824")),
+    "a wide dilation": (windowed("DEPTHWISE_CONV_2D", DilationWFactor=LONG), ("dilation_w_factor 2,147,483,647", "65,536 is the most")),
+    **{f"{kind} without options": (windowed(kind), (f"{kind} 'y", "no options", "convert")) for kind in OPTIONAL},
     "a name of a book": (changed(INPUT, name="n" * (MAX_TENSOR_NAME + 1)), (f"{MAX_TENSOR_NAME + 1:,}", f"{MAX_TENSOR_NAME:,}", "rename")),
 }
 
@@ -103,3 +116,13 @@ def test_a_channel_of_scale_zero_is_scheduled(tmp_path: Path) -> None:
     scales = content(WEIGHTS).scales
     (tmp_path / "net.tflite").write_bytes(changed(WEIGHTS, scales=(0.0, *scales[1:])))
     assert call("schedule", tmp_path / "net.tflite", "-o", tmp_path / "made.json", "--effort", "quick").status == 0
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("kind", ["average_pool", "max_pool"])
+def test_a_pool_that_moves_past_its_input_computes_its_first_window(kind: str, padding: str, tmp_path: Path) -> None:
+    net = NetworkBuilder("far")
+    pool = getattr(net, kind)(net.input((1, 8, 8, 8)), (2, 2), strides=(MOST, MOST), padding=padding)
+    (tmp_path / "net.tflite").write_bytes(net.finish([pool]))
+    assert call("schedule", tmp_path / "net.tflite", "-o", tmp_path / "made.json", "--effort", "quick").status == 0
+    assert call("verify", tmp_path / "made.json", "--model", tmp_path / "net.tflite").status == 0
