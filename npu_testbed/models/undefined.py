@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from npu_model.program import Binding
@@ -20,29 +22,55 @@ Source: LiteRT's kernel ``detection_postprocess.cc``, which writes boxes, classe
 """
 
 
-def counted_outputs(model: TfliteModel) -> dict[str, str]:
-    """Names of the model's partly defined outputs, each with the output that counts its entries."""
-    found: dict[str, str] = {}
+_IN_ORDER = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "QUANTIZE", "DEQUANTIZE", "CAST")
+"""Operators whose results lie in the order of their operand's elements."""
+
+
+class Counted(Struct, frozen=True):
+    """An output of which only some of ``most`` entries are defined, as many as the output ``count`` says ("" if no output says it).
+
+    Entries that are ``mixed`` do not lie one after the other: such an output is defined only if all entries are.
+    """
+
+    count: str
+    most: int
+    mixed: bool = False
+
+
+def counted_outputs(model: TfliteModel) -> dict[str, Counted]:
+    """The model's partly defined outputs by name: those of an operator that counts entries, and those computed from them."""
+    found: dict[int, Counted] = {}
     for operator in model.operators:
         outputs, count = _COUNTED.get(operator.custom_code, ((), 0))
-        if len(operator.outputs) > count and operator.outputs[count] in model.outputs:
-            named = [operator.outputs[place] for place in outputs if operator.outputs[place] in model.outputs]
-            found |= {model.tensors[index].name: model.tensors[operator.outputs[count]].name for index in named}
-    return found
+        if outputs and len(operator.outputs) > count:
+            number = operator.outputs[count]
+            name = model.tensors[number].name if number in model.outputs else ""
+            shapes = {place: model.tensors[operator.outputs[place]].shape for place in outputs}
+            found |= {
+                operator.outputs[place]: Counted(name, shape[1]) for place, shape in shapes.items() if len(shape) > 1 and shape[1] > 0
+            }
+        elif read := [found[number] for number in operator.inputs if number in found]:
+            mixed = read[0].mixed or operator.code not in _IN_ORDER
+            found |= dict.fromkeys(operator.outputs, replace(read[0], mixed=mixed))
+    return {model.tensors[number].name: one for number, one in found.items() if number in model.outputs}
 
 
-def defined_part(ours: Array, theirs: Array, count: Array | None) -> tuple[Array, Array]:
-    """The parts of two outputs that the number ``count`` defines; all if there is no number, or if the shapes differ."""
-    if count is None or ours.shape != theirs.shape or ours.ndim < 2 or count.size != 1:
+def defined_part(ours: Array, theirs: Array, counted: Counted | None, count: Array | None) -> tuple[Array, Array]:
+    """The parts of two outputs that the number ``count`` defines, in the order of their elements.
+
+    All is defined if the output is not ``counted``, or if the shapes differ; nothing is if no output says the number.
+    """
+    if counted is None or ours.shape != theirs.shape or (count is not None and count.size != 1):
         return ours, theirs
-    number = float(np.asarray(count, np.float64).reshape(-1)[0])
-    valid = int(number) if 0 <= number <= ours.shape[1] else ours.shape[1]
-    return ours[:, :valid], theirs[:, :valid]
+    number = 0.0 if count is None else float(np.asarray(count, np.float64).reshape(-1)[0])
+    valid = int(number) if 0 <= number <= counted.most else counted.most
+    size = 0 if counted.mixed and valid < counted.most else ours.size * valid // counted.most
+    return ours.reshape(-1)[:size], theirs.reshape(-1)[:size]
 
 
-def entries(outputs: Mapping[str, Array], counts: Mapping[str, str]) -> int:
+def entries(outputs: Mapping[str, Array], counts: Mapping[str, Counted]) -> int:
     """The number of entries that an inference defines, over all counted outputs."""
-    numbers = (np.asarray(outputs[count], np.float64).reshape(-1) for count in counts.values() if count in outputs)
+    numbers = (np.asarray(outputs[one.count], np.float64).reshape(-1) for one in counts.values() if one.count in outputs)
     return sum(int(number[0]) for number in numbers if number.size == 1 and np.isfinite(number[0]))
 
 

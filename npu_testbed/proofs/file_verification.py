@@ -29,7 +29,7 @@ from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.deployed_names import named_alike
 from npu_testbed.models.sources import Model, as_recorded, load_model, recorded_source
 from npu_testbed.models.te_models import TeModel, host_runs, is_te, load_te
-from npu_testbed.models.undefined import counted_outputs, entries, other_inputs
+from npu_testbed.models.undefined import Counted, counted_outputs, entries, other_inputs
 from npu_testbed.proofs.first_difference import Runs, differing_reference, first_difference
 from npu_testbed.proofs.given_inputs import inference_inputs
 from npu_testbed.proofs.verification import (
@@ -117,7 +117,9 @@ def verify(
         references += judged.references
         notes = [vela.note, judged.note]
         if counts:
-            notes.append(f"Entries of {', '.join(counts)} behind the number in {', '.join(dict.fromkeys(counts.values()))} are undefined.")
+            told = ", ".join(dict.fromkeys(one.count for one in counts.values() if one.count))
+            number = f"the number in {told}" if told else "a number that is no output (make it one)"
+            notes.append(f"Entries of {', '.join(counts)} behind {number} are undefined.")
         result = Verification(
             model=Path(path).name,
             inferences=len(asked),
@@ -145,14 +147,20 @@ def _legaliser(network: CompiledNetwork) -> str:
 
 
 def _detecting(
-    network: CompiledNetwork, inputs: list[dict[str, NDArray[Any]]], counts: Mapping[str, str], kernels: CpuKernels, seed: int
+    network: CompiledNetwork, inputs: list[dict[str, NDArray[Any]]], counts: Mapping[str, Counted], kernels: CpuKernels, seed: int
 ) -> list[dict[str, NDArray[Any]]]:
-    """The inputs. If the network detects nothing in them, one more input is added: the one with the most detections."""
-    if max(entries(outputs, counts) for outputs in functional_outputs(network, inputs, kernels)):
-        return inputs
-    others = list(other_inputs(network.inputs, seed))
-    found = [entries(outputs, counts) for other in others for outputs in functional_outputs(network, [other], kernels)]
-    return [*inputs, others[found.index(max(found))]] if max(found) else inputs
+    """The inputs, and more of them if they define less than half of a counted output: for each number, the input with the most entries."""
+    groups = [{name: one for name, one in counts.items() if one.count == count} for count in {one.count: None for one in counts.values()}]
+    before = functional_outputs(network, inputs, kernels)
+    few = [one for one in groups if 2 * max(entries(outputs, one) for outputs in before) < sum(counted.most for counted in one.values())]
+    others = list(other_inputs(network.inputs, seed)) if few else []
+    after = functional_outputs(network, others, kernels)
+    chosen = []
+    for group in few:
+        found = [entries(outputs, group) for outputs in after]
+        if max(found) > max(entries(outputs, group) for outputs in before):
+            chosen.append(found.index(max(found)))
+    return [*inputs, *(others[number] for number in dict.fromkeys(chosen))]
 
 
 def _te_model(read: ReadFile, source: str, name: str) -> TeModel:

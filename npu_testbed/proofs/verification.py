@@ -13,7 +13,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import Binding
 from npu_testbed.documents.verify import OutputEntry
-from npu_testbed.models.undefined import defined_part
+from npu_testbed.models.undefined import Counted, defined_part
 from npu_testbed.proofs.divergence import Divergence
 from sim.functional import FilterCache, NetworkState, run
 from sim.hazards import Hazard
@@ -197,11 +197,11 @@ OLD_SUFFIX = "_cpu"
 
 
 def compare(
-    reference: str, found: Sequence[Arrays], expected: Sequence[Arrays], counts: Mapping[str, str] | None = None
+    reference: str, found: Sequence[Arrays], expected: Sequence[Arrays], counts: Mapping[str, Counted] | None = None
 ) -> tuple[OutputComparison, ...]:
     """Pairs of outputs with the same name in ``found`` and in ``expected``; InputError if the names differ.
 
-    ``counts`` names the output that says how much of another output is defined; only that much is compared.
+    ``counts`` says which outputs are defined in part; only that part is compared.
     """
     names = {name: name if name in expected[0] else name.removesuffix(OLD_SUFFIX) for name in found[0]}
     if set(names.values()) != expected[0].keys():
@@ -212,8 +212,9 @@ def compare(
     comparisons = []
     for own, name in names.items():
         differing = size = undefined = most = 0
+        counted = (counts or {}).get(name)
         for ours, theirs in zip(found, expected, strict=True):
-            pair = defined_part(ours[own], theirs[name], theirs.get((counts or {}).get(name, "")))
+            pair = defined_part(ours[own], theirs[name], counted, None if counted is None else theirs.get(counted.count))
             a, b = (np.frombuffer(values.tobytes(), np.uint8) for values in pair)
             size += a.size
             undefined += theirs[name].nbytes - b.size
@@ -253,7 +254,7 @@ class Once:
 
 
 def compared(
-    found: Sequence[Arrays], inputs: Sequence[Arrays], references: Sequence[Reference], counts: Mapping[str, str] | None = None
+    found: Sequence[Arrays], inputs: Sequence[Arrays], references: Sequence[Reference], counts: Mapping[str, Counted] | None = None
 ) -> tuple[OutputComparison, ...]:
     """The outputs ``found`` for the seeded ``inputs`` with each reference. InputError if one of them cannot run."""
     return tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs), counts))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tflite
 from command_line import call
+from flatbuffers import flexbuffers
 from hand_built import Graph
 from msgspec.structs import replace
 from reference_data import shared_data
@@ -16,7 +18,8 @@ from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network
 from npu_model.compiled.network import read_compiled
 from npu_model.program import KernelOperation
 from npu_model.tflite.model import read_tflite
-from npu_testbed.models.undefined import counted_outputs, defined_part, entries, other_inputs
+from npu_model.tflite.records import OperatorRecord
+from npu_testbed.models.undefined import Counted, counted_outputs, defined_part, entries, other_inputs
 from npu_testbed.proofs.divergence import divergence
 from npu_testbed.proofs.verification import LITERT, VELA_STREAM, Verification, compare
 from validation.litert.judge import litert_installed
@@ -86,18 +89,98 @@ def test_entries_behind_the_number_of_detections_are_not_compared(tmp_path: Path
     assert "Entries of DetectionBoxes, DetectionClasses:1, DetectionScores:2 behind the number in NumDetections:3 are undefined." in output
 
 
+ENTRIES = 10
+
+
+def detections(graph: Graph, y: int, threshold: float, tag: str = "") -> list[int]:
+    """TFLite_Detection_PostProcess of a map of 4x4: boxes, classes, scores, and the number of detections above ``threshold``."""
+    written = flexbuffers.Builder()
+    with written.Map():
+        counts = {"max_detections": ENTRIES, "max_classes_per_detection": 1, "detections_per_class": 5, "num_classes": 3}
+        for key, count in counts.items():
+            written.Int(key, count)
+        scales = {"y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0}
+        for key, real in (scales | {"nms_score_threshold": threshold, "nms_iou_threshold": 0.5}).items():
+            written.Float(key, real)
+    operands = []
+    for name in ("box", "score"):
+        x = graph.conv(y, 4, f"{tag}{name} map")
+        flat = graph.tensor(f"{tag}{name}", (1, 16, 4), scale=4 * 0.05)
+        graph.operator("RESHAPE", (x, graph.constant(f"{tag}{name} shape", [1, 16, 4])), (flat,), "ReshapeOptions", version=1, NewShape=())
+        operands.append(graph.tensor(f"{tag}{name} real", (1, 16, 4), "float32"))
+        graph.operator("DEQUANTIZE", (flat,), operands[-1:], "DequantizeOptions")
+    operands.append(graph.tensor(f"{tag}anchors", (16, 4), "float32", data=np.random.default_rng(0).random((16, 4))))
+    shapes = {"boxes": (1, ENTRIES, 4), "classes": (1, ENTRIES), "scores": (1, ENTRIES), "number": (1,)}
+    made = [graph.tensor(tag + name, shape, "float32") for name, shape in shapes.items()]
+    code = tflite.BuiltinOperator.CUSTOM
+    kind, options = "TFLite_Detection_PostProcess", bytes(written.Finish())
+    graph.operators.append(OperatorRecord(code, 1, tuple(operands), tuple(made), custom_code=kind, custom_options=options))
+    return made
+
+
+ALL, NONE = -1e9, 1e9
+
+
+def detector(threshold: float, ending: str) -> bytes:
+    """A detector with an ``ending``: the outputs of the detections, without their number, or computed from them."""
+    graph = Graph()
+    x = graph.tensor("image", (1, 4, 4, 8))
+    y = graph.conv(x, 8, "conv")
+    boxes, classes, scores, number = detections(graph, y, threshold)
+    if ending == "without number":
+        return graph.finish([x], [boxes, classes, scores])
+    if ending == "two":
+        return graph.finish([x], [boxes, classes, scores, number, *detections(graph, y, ALL, "other ")])
+    if ending == "reshaped":
+        made = graph.tensor("made", (ENTRIES, 4), "float32")
+        operands = (boxes, graph.constant("shape", [ENTRIES, 4]))
+        graph.operator("RESHAPE", operands, (made,), "ReshapeOptions", version=1, NewShape=())
+    elif ending == "quantised":
+        made = graph.tensor("made", (1, ENTRIES, 4), "int8", 0.1, 0)
+        graph.operator("QUANTIZE", (boxes,), (made,), "QuantizeOptions")
+    else:
+        made = graph.tensor("made", (1, 4, ENTRIES), "float32")
+        graph.operator("TRANSPOSE", (boxes, graph.constant("order", [0, 2, 1])), (made,), "TransposeOptions")
+    return graph.finish([x], [made, number])
+
+
+@needs_litert
+@pytest.mark.parametrize(
+    ("threshold", "ending", "status", "said"),
+    [
+        (NONE, "without number", 1, "behind a number that is no output (make it one) are undefined. Only 0 of 480 bytes"),
+        (NONE, "two", 1, "no inference defines half of boxes, classes, scores."),
+        (NONE, "reshaped", 1, "made LiteRT's reference kernels 0 of 0 bytes differ, 320 could not be compared"),
+        (NONE, "quantised", 1, "made LiteRT's reference kernels 0 of 0 bytes differ, 80 could not be compared"),
+        (NONE, "transposed", 1, "Only 8 of 328 bytes were compared"),
+        (ALL, "two", 0, "boxes LiteRT's reference kernels 0 of 320 bytes differ classes"),
+        (ALL, "reshaped", 0, "made LiteRT's reference kernels 0 of 320 bytes differ number"),
+        (ALL, "transposed", 0, "made LiteRT's reference kernels 0 of 320 bytes differ number"),
+    ],
+)
+def test_what_is_computed_from_detections_is_compared_up_to_their_number(
+    threshold: float, ending: str, status: int, said: str, tmp_path: Path
+) -> None:
+    found = verified(tmp_path, detector(threshold, ending))
+    assert found[0] == status
+    assert said in found[1]
+
+
 def test_outputs_that_an_operator_counts_are_compared_up_to_their_number() -> None:
     ours, theirs = np.arange(12).reshape(1, 3, 4), np.zeros((1, 3, 4), np.int64)
-    assert [part.shape for part in defined_part(ours, theirs, np.array([2.0], np.float32))] == [(1, 2, 4), (1, 2, 4)]
-    assert defined_part(ours, theirs, None)[0].shape == (1, 3, 4)
-    assert defined_part(ours, theirs, np.array([-1.0]))[0].shape == (1, 3, 4)
+    boxes, mixed = Counted("count", 3), Counted("count", 3, mixed=True)
+    assert [part.tolist() for part in defined_part(ours, theirs, boxes, np.array([2.0], np.float32))] == [list(range(8)), [0] * 8]
+    assert defined_part(ours, theirs, None, None)[0].size == 12
+    assert defined_part(ours, theirs, boxes, np.array([-1.0]))[0].size == 12
+    assert defined_part(ours, theirs, Counted("", 3), None)[0].size == 0
+    assert [defined_part(ours, theirs, mixed, np.array([number]))[0].size for number in (2.0, 3.0)] == [0, 12]
     assert counted_outputs(read_tflite(build("tiny_conv"))) == {}
 
 
 @pytest.mark.parametrize(("valid", "vacuous"), [((0, 0), True), ((1, 0), True), ((0, 2), False), ((1, 1), True), ((4, 0), False)])
 def test_a_pass_of_less_than_half_of_an_output_is_none(valid: tuple[int, int], *, vacuous: bool) -> None:
     arrays = [{"boxes": np.ones((1, 4, 2), np.float32), "count": np.array([number], np.float32)} for number in valid]
-    found = Verification("m", 2, 0, compare(VELA_STREAM, arrays, arrays, {"boxes": "count"}))
+    found = Verification("m", 2, 0, compare(VELA_STREAM, arrays, arrays, {"boxes": Counted("count", 4)}))
     boxes = next(row for row in found.comparisons if row.output == "boxes")
     assert (boxes.size, boxes.undefined) == (8 * sum(valid), 64 - 8 * sum(valid))
     assert found.passed == (not vacuous)
@@ -113,7 +196,7 @@ def test_other_inputs_are_constant_images_and_faint_noise_of_the_whole_range() -
     assert spans == sorted(spans, reverse=True)
     assert 120 <= spans[0] <= 128
     assert all(one.shape == image.shape and one.dtype == np.int8 for one in found)
-    assert entries({"count": np.array([3.0])}, {"boxes": "count"}) == 3
+    assert entries({"count": np.array([3.0])}, {"boxes": Counted("count", 4)}) == 3
 
 
 # Where it began.
