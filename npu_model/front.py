@@ -1,6 +1,10 @@
 """Imports on demand: the names of a package's front, and modules that most runs do not need.
 
 Both are plain imports in a ``with`` block, as type checkers and the import contracts see them. Only this module delays imports.
+
+A block replaces ``builtins.__import__``. No other hook delays ``from MODULE import NAME``: :class:`importlib.util.LazyLoader` runs a module
+at the first of its names, which that statement is. Python 3.15 has lazy imports of its own (PEP 810), which replace this module once no
+older version is supported.
 """
 
 from __future__ import annotations

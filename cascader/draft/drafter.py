@@ -197,7 +197,7 @@ class Drafter:
                 continue
             search = self._placer.search(groups, budget)
             for _, addresses in placements(self.placement.stored(groups)[1].extents, budget):
-                timeline = search.best(addresses, [search.every], improve=True, ends=self._options.ends, below=cycles)
+                timeline = search.best(addresses, [search.every], self._placer.copy_effort, below=cycles)
                 if timeline is not None:
                     best, cycles = self._placer.draft(groups, addresses, timeline, shares=False), timeline.cycles
                 if cycles <= self._unbounded(groups):
@@ -263,9 +263,9 @@ class Drafter:
         groups, best = draft.part_groups, draft
         if draft.cycles <= self._placer.least(groups):
             return draft
-        search, ends = self._placer.search(groups, budget, shares=draft.shares), self._options.ends
+        search, effort = self._placer.search(groups, budget, shares=draft.shares), self._placer.copy_effort
         for addresses in self.placement.every_order(groups, budget):
-            timeline = search.best(addresses, [draft.copied, search.every], improve=True, ends=ends, below=best.cycles)
+            timeline = search.best(addresses, [draft.copied, search.every], effort, below=best.cycles)
             best = best if timeline is None else self._placer.draft(groups, addresses, timeline, shares=draft.shares)
         return best
 

@@ -18,7 +18,7 @@ from cascader.draft.job_costs import JobCosts, Overlap
 from cascader.draft.placement import Addresses, Placement
 from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, group_table
 from cascader.plan.group_costs import CostModel
-from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, CostedJobs
+from cascader.prefetch.copies import NO_LIMIT, CopyEffort, CopySearch, CopyTable, CostedJobs
 from cascader.prefetch.free_space import most_units
 from cascader.prefetch.timeline import Constants, Timeline
 from npu_model.native import native
@@ -67,7 +67,8 @@ class Placer:
         self._same = np.array([cost.same_constants(part) for part in parts], dtype=np.int64)
         self._ways = (False, True) if any(self._same != np.arange(len(parts))) else (False,)
         self._prefetch = prefetch
-        self._ends = ends
+        self.copy_effort = CopyEffort.ENDS if ends else CopyEffort.LOW
+        """Effort of a search for copies that improves them."""
 
     @property
     def shares(self) -> bool:
@@ -233,15 +234,15 @@ class Placer:
 
     def _improved(self, search: CopySearch, addresses: Addresses, staged: frozenset[int], below: int, *, patient: bool) -> Timeline | None:
         """The best copies found from an initial set; None if they take ``below`` cycles or more."""
-        ends = self._ends
-        return search.best(addresses, [staged], improve=True, ends=ends, patient=patient and ends, below=below)
+        effort = CopyEffort.PATIENT if patient and self.copy_effort is CopyEffort.ENDS else self.copy_effort
+        return search.best(addresses, [staged], effort, below=below)
 
     def unbounded(self, groups: Groups) -> int:
         """Cycles of the groups with their best copies, in an arena with unlimited bytes."""
         constants = self.constants(groups)
         budget = 2 * int(sum(round_up(size, ALIGNMENT) for size in constants[:, 1].tolist())) + ALIGNMENT
         search = CopySearch(self._costs.costed(groups, group_table(self._scheduler, groups)), constants, NO_EXTENTS, budget)
-        found = search.best((), [search.every], improve=True)
+        found = search.best((), [search.every], CopyEffort.LOW)
         assert found is not None  # noqa: S101  # there is no limit
         return found.cycles
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,20 @@ CASES = 4
 NO_LIMIT = 1 << 62
 """More cycles than anything takes."""
 _NATIVE = native("cascader")
+
+
+class CopyEffort(IntEnum):
+    """Effort of a search for copies: what it does with the best of the given sets."""
+
+    NONE = 0
+    """It takes that set."""
+    LOW = 1
+    """It adds and removes one copy at a time as long as that saves cycles. Each copy lies as low as possible."""
+    ENDS = 2
+    """It then repeats this from a timeline whose copies go to both ends of the free bytes, if that is better."""
+    PATIENT = 3
+    """It improves the best set for copies at both ends anyway, beginning with either end. Places are as fine as
+    :data:`~cascader.prefetch.free_space.FINEST` allows."""
 
 
 class CostedJobs(Struct, frozen=True, eq=False):
@@ -66,48 +81,40 @@ class CopySearch:
         self,
         addresses: Sequence[int],
         sets: Sequence[frozenset[int]],
+        effort: CopyEffort = CopyEffort.NONE,
         *,
-        improve: bool = False,
-        ends: bool = False,
-        patient: bool = False,
         below: int = NO_LIMIT,
     ) -> Timeline | None:
-        """The timeline with the best of some sets of copies; None if it takes ``below`` cycles or more.
-
-        ``improve`` adds and removes one copy at a time as long as that saves cycles. ``ends`` then repeats this from a timeline whose
-        copies go to both ends of the free bytes, if that is better. A ``patient`` search improves the best set for copies at both ends
-        anyway, beginning with either end, and its places are as fine as :data:`~cascader.prefetch.free_space.FINEST` allows.
-        """
+        """The timeline with the best of some sets of copies, improved; None if it takes ``below`` cycles or more."""
         if _NATIVE is None:
-            found = self.best_in_python(addresses, sets, improve=improve, ends=ends, patient=patient)
+            found = self.best_in_python(addresses, sets, effort)
             return found if found.cycles < below else None
         jobs = self._jobs
         marks = array("q", [part in chosen for chosen in sets for part in self._parts])
-        units, at_ends = most_units(self._budget, patient=patient), 2 if patient else int(ends)
-        how = array("q", (int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, units, improve, at_ends))
+        units = most_units(self._budget, patient=effort is CopyEffort.PATIENT)
+        improves, at_ends = effort > CopyEffort.NONE, max(0, effort - CopyEffort.LOW)
+        how = array("q", (int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, units, improves, at_ends))
         tables = jobs.times, jobs.pairs, jobs.pair_costs, self._constants
         places = array("q", addresses)
         raw = _NATIVE.copies(self._work, *tables, *self._extents.arrays, places, marks, how, jobs.shared)
         cycles, *issues = np.frombuffer(raw, dtype=np.int64).tolist()
         return self._timeline(cycles, issues) if cycles < below else None
 
-    def best_in_python(
-        self, addresses: Sequence[int], sets: Sequence[frozenset[int]], *, improve: bool = False, ends: bool = False, patient: bool = False
-    ) -> Timeline:
+    def best_in_python(self, addresses: Sequence[int], sets: Sequence[frozenset[int]], effort: CopyEffort = CopyEffort.NONE) -> Timeline:
         """Like :meth:`best`, without the compiled core."""
         jobs = self._jobs
-        room = Room(tuple(self._extents), addresses, len(jobs.parts), self._budget, patient=patient)
+        room = Room(tuple(self._extents), addresses, len(jobs.parts), self._budget, patient=effort is CopyEffort.PATIENT)
         times = self._times()
         known = {line[0]: Constants(*line) for line in self._constants.tolist()}
         low, *others = (Prefetcher(times, room, _shared(jobs), ends=at_ends) for at_ends in range(3))
         begun = min((low.timeline([known[part] for part in chosen]) for chosen in sets), key=lambda timeline: timeline.cycles)
-        if not improve:
+        if effort is CopyEffort.NONE:
             return begun
         best = choose_copies(known, begun, low)
-        if patient:
+        if effort is CopyEffort.PATIENT:
             at_ends = (choose_copies(known, other.timeline([known[part] for part in begun.staged]), other) for other in others)
             return min((best, *at_ends), key=lambda timeline: timeline.cycles)
-        if ends:
+        if effort is CopyEffort.ENDS:
             found = others[0].timeline([known[part] for part in best.staged])
             best = choose_copies(known, found, others[0]) if found.cycles < best.cycles else best
         return best

@@ -25,7 +25,7 @@ from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, gro
 from cascader.plan.group_bytes import group_bytes, group_live
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import propose, propose_in_python
-from cascader.prefetch.copies import CopySearch
+from cascader.prefetch.copies import CopyEffort, CopySearch
 from npu_model.native import native
 
 pytestmark = [pytest.mark.law, pytest.mark.skipif(native("cascader") is None, reason="the compiled core was not built, or is switched off")]
@@ -122,13 +122,11 @@ def test_addresses_are_those_of_the_python_form(case: tuple[RowGraph, Groups], a
 
 
 @settings(max_examples=200)
-@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.sampled_from([0, 6]))
+@given(divided(), st.integers(0, 100), st.sampled_from(CopyEffort), st.booleans(), st.booleans(), st.sampled_from([0, 6]))
 def test_copies_are_those_of_the_python_form(
     case: tuple[RowGraph, Groups],
     share: int,
-    improve: bool,  # noqa: FBT001  # drawn
-    ends: bool,  # noqa: FBT001  # drawn
-    patient: bool,  # noqa: FBT001  # drawn
+    effort: CopyEffort,
     overlap: bool,  # noqa: FBT001  # drawn
     shares: bool,  # noqa: FBT001  # drawn
     fetch: int,
@@ -147,8 +145,7 @@ def test_copies_are_those_of_the_python_form(
     jobs = placer._costs.costed(groups, table)
     jobs = replace(jobs, parts=placer._same[jobs.parts]) if shares else jobs
     search = CopySearch(jobs, constants, stores.extents, budget)
-    how = {"improve": improve, "ends": ends, "patient": patient}
-    found, expected = (form(addresses, sets, **how) for form in (search.best, search.best_in_python))
+    found, expected = (form(addresses, sets, effort) for form in (search.best, search.best_in_python))
     assert found == expected
 
 

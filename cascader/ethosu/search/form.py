@@ -103,7 +103,8 @@ class Form:
     def expected(self, draft: Draft) -> int:
         """Cycles of a draft with exactly its copies, which replays may have issued later.
 
-        A U55's estimates stay: replays confirm them for copies that are issued early.
+        A U55's estimates stay: replays confirm them for copies that are issued early. Counted anew, the estimate of ds_cnn is 7.5 % high in
+        place of 4.4 %.
         """
         requests_ahead = find_accelerator(self.accelerator).access.ifm_ahead
         return self.cascader.drafter.expected(draft) if requests_ahead else draft.cycles

@@ -14,7 +14,7 @@ from prefetching import Case, cases, prefetch
 
 from cascader.allocate.extents import NO_EXTENTS
 from cascader.plan.group_costs import JobTimes
-from cascader.prefetch.copies import CopySearch, CostedJobs
+from cascader.prefetch.copies import CopyEffort, CopySearch, CostedJobs
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import Constants, Prefetcher, choose_copies
 
@@ -98,12 +98,12 @@ def test_a_patient_search_finds_places_that_are_just_large_enough() -> None:
     constants = np.array([[part, size, 90_000, part, part, 0] for part in (1, 2)], dtype=np.int64)
     sets = [frozenset({1, 2})]
 
-    def cycles(*, patient: bool) -> int:
-        found = CopySearch(costed, constants, NO_EXTENTS, 2 * size).best((), sets, improve=True, ends=True, patient=patient)
+    def cycles(effort: CopyEffort) -> int:
+        found = CopySearch(costed, constants, NO_EXTENTS, 2 * size).best((), sets, effort)
         assert found is not None
         return found.cycles
 
-    assert cycles(patient=True) < cycles(patient=False)
+    assert cycles(CopyEffort.PATIENT) < cycles(CopyEffort.ENDS)
 
 
 @given(cases(contended=True, front=True), st.integers(0, 2))
