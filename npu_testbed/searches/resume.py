@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.judge.replay import Replay
 from cascader.ethosu.schedule.drafts import require_draft_of
 from cascader.ethosu.search import remote_calls
 from cascader.ethosu.search.form import Form
@@ -118,11 +117,6 @@ def _form_key(form: Form, *wanted: object) -> str:
     return key_of([_form(form), repr(wanted)])
 
 
-def _starts_key(form: Form, limit: int, judge: Replay, effort: int, *_made: object) -> str:
-    """The key of other starts. Drafts that are made already follow from the form and the limit."""
-    return _form_key(form, limit, judge, effort)
-
-
 def _draft_key(draft: Draft, form: Form, *wanted: object) -> str:
     return key_of([_form(form), plain(draft), *map(repr, wanted)])
 
@@ -152,8 +146,7 @@ _KINDS: dict[object, _Kind] = {
     remote_calls.without_blocks: _Kind(_form_key, plain, _DRAFTS),
     remote_calls.in_blocks: _Kind(_change_key, plain, _checked(Draft, lambda draft: (draft,))),
     remote_calls.smallest: _Kind(_form_key, plain, _DRAFTS),
-    remote_calls.made_for: _Kind(_form_key, plain, _DRAFTS),
-    remote_calls.other_starts: _Kind(_starts_key, plain, _STARTS),
+    remote_calls.other_starts: _Kind(_form_key, plain, _STARTS),
     remote_calls.less_room: _Kind(_change_key, plain, _STARTS),
     remote_calls.issued_later: _Kind(_change_key, plain, _CHANGED),
     remote_calls.change: _Kind(_change_key, plain, _CHANGED),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from operator import itemgetter
 from typing import TypeVar
@@ -11,7 +10,6 @@ from msgspec import Struct
 
 from cascader.draft.draft import Draft
 from cascader.draft.replayed_moves import alike, with_copies_ahead
-from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.forms.planned import planned_limit
 from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.byte_bound import least_floor
@@ -110,67 +108,37 @@ def replay(draft: Draft, form: Form, judge: Replay) -> int:
     return form.judge(judge).cycles(draft)
 
 
-MOST_STARTS = 2
-"""Drafts of a form that were made for other costs and are changed by replays."""
-
-
-class _Start(Struct, frozen=True, order=True):
-    """The sort key of a replayed draft for other costs: the fewest cycles first, then the fewest bytes, then the earliest."""
-
-    cycles: int
-    memory: int
-    number: int
-    draft: Draft
-    other: Cascader
-
-
-def made_for(form: Form, number: int, limit: int) -> tuple[Draft, ...]:
-    """The drafts of a form for ``limit`` bytes that are best for the other costs of that number."""
-    return tuple(form.cascader.made_for(form.others[number], limit))
-
-
-def other_starts(form: Form, limit: int, judge: Replay, effort: int, made: Sequence[Sequence[Draft]] = ()) -> tuple[tuple[Draft, int], ...]:
-    """The drafts for ``limit`` bytes that were made for other costs and take the fewest cycles in replay, with these cycles.
-
-    If the fastest one is faster with its best copies within fewer bytes, that draft comes first. The replays take ``effort`` cycles at
-    most. The drafts of :func:`made_for` for each of the other costs may be ``made`` already.
-    """
-
-    def replayed(drafts: Iterable[tuple[Draft, Cascader]]) -> list[_Start]:
-        nonlocal effort
-        found: dict[tuple[object, int], _Start] = {}
-        for draft, other in drafts:
-            key = draft.runs, draft.cycles
-            if effort <= 0:
-                break
-            if draft.memory <= limit and key not in found:
-                found[key] = _Start(form.judge(judge).cycles(draft), draft.memory, len(found), draft, other)
-                effort -= found[key].cycles
-        return sorted(found.values())
-
-    every = made or (form.cascader.made_for(other, limit) for other in form.others)
-    starts = replayed((draft, other) for other, drafts in zip(form.others, every, strict=True) for draft in drafts)[:MOST_STARTS]
-    if starts:
-        first = starts[0]
-        less = replayed((draft, first.other) for draft in form.cascader.in_less_room(first.other, first.draft, limit))
-        starts = [*(one for one in less[:1] if one.cycles < first.cycles), *starts]
-    return tuple((one.draft, one.cycles) for one in starts)
-
-
-def less_room(form: Form, draft: Draft, limit: int, judge: Replay, effort: int) -> tuple[tuple[Draft, int], ...]:
-    """The groups of a draft with the best copies within fewer bytes than ``limit``: the fastest in replay, with its cycles.
+def other_starts(form: Form, number: int, limit: int, judge: Replay, effort: int) -> tuple[tuple[Draft, int], ...]:
+    """The drafts of a form for ``limit`` bytes that are best for the other costs of that number, with their replayed cycles.
 
     The replays take ``effort`` cycles at most.
     """
+    found: dict[tuple[object, int], tuple[Draft, int]] = {}
+    for draft in form.cascader.made_for(form.others[number], limit):
+        key = draft.runs, draft.cycles
+        if effort <= 0:
+            break
+        if draft.memory <= limit and key not in found:
+            found[key] = draft, form.judge(judge).cycles(draft)
+            effort -= found[key][1]
+    return tuple(found.values())
+
+
+def less_room(form: Form, draft: Draft, limit: int, judge: Replay, effort: int, number: int | None = None) -> tuple[tuple[Draft, int], ...]:
+    """The groups of a draft with the best copies within fewer bytes than ``limit``: the fastest in replay, with its cycles.
+
+    The copies are best for the other costs of that ``number`` (None: for the usual ones). The replays take ``effort`` cycles at most.
+    """
     best: tuple[int, int, Draft] | None = None
     known = {draft.runs}
-    for number, made in enumerate(form.cascader.in_less_room(form.cascader, draft, limit)):
+    costs = form.cascader if number is None else form.others[number]
+    for at, made in enumerate(form.cascader.in_less_room(costs, draft, limit)):
         if made.runs not in known and effort > 0 and made.memory <= limit:
             known.add(made.runs)
             cycles = form.judge(judge).cycles(made)
             effort -= cycles
             if best is None or cycles < best[0]:
-                best = cycles, number, made
+                best = cycles, at, made
     return () if best is None else ((best[2], best[0]),)
 
 
@@ -212,11 +180,16 @@ FOR_OTHERS = Turn(0)
 
 
 class Anywhere(Struct, frozen=True):
-    """The takers of a call that any process may take, because all have its form with its plans."""
+    """The takers of a call that any process may take, because all have its form with its plans.
+
+    Calls of one ``number`` go to the same process, which keeps what they share (None: calls share nothing).
+    """
+
+    number: int | None = None
 
     def worker_processes(self, processes: int) -> range:
         """Numbers of the processes that may take it."""
-        return range(processes)
+        return range(processes) if self.number is None else range(self.number % processes, self.number % processes + 1)
 
 
 class Share(Struct, frozen=True):

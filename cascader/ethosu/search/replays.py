@@ -9,6 +9,7 @@ from itertools import accumulate, islice
 from math import inf
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import rooms
@@ -16,13 +17,13 @@ from cascader.ethosu.search.form import OTHER_COSTS, Form
 from cascader.ethosu.search.hopeful import QUICKEST_CYCLES
 from cascader.ethosu.search.remote_calls import (
     AHEAD,
+    Anywhere,
     Share,
     at_limit,
     change,
     in_blocks,
     issued_later,
     less_room,
-    made_for,
     other_starts,
     replay,
 )
@@ -235,22 +236,55 @@ def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor:
     return tuple(Replayed(one.form, draft, cycles) for one, some in made for draft, cycles in some if cycles < one.cycles)
 
 
+MOST_STARTS = 2
+"""Drafts of a form and a limit that were made for other costs and are changed by replays."""
+
+
+class _Start(Struct, frozen=True):
+    """A replayed draft of a form for a limit (bytes), which is best for the other costs of that number."""
+
+    form: Form
+    number: int
+    limit: int
+    draft: Draft
+    cycles: int
+
+
 def started_otherwise(
-    limits: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Progress = silent, takers: Takers | None = None
+    limits: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Progress = silent, takers: Anywhere | None = None
 ) -> tuple[Replayed, ...]:
     """Replayed drafts that are best for other costs, in some forms and limits (bytes).
 
     Estimates are off by some per cent. A draft that is best for a faster or slower weight decoder is another start, and may end better.
-    The ``takers`` make the drafts (None: the processes of each form). The drafts of a single form are shared out among them.
+    If the fastest one of a form and a limit is faster with its best copies within fewer bytes, that draft counts, too. The ``takers``
+    make the drafts, those for the same costs in one process (None: the processes of each form).
     """
-    made = []
-    if takers is not None and len(limits) == 1:
-        ((form, limit),) = limits
-        asked = [executor.submit(Directed(made_for, takers), form, number, limit) for number in range(OTHER_COSTS)]
-        made = [tuple(answers(asked, "Looking for other starts: {} of {} costs", show))]
-    tried = [executor.submit(Directed(other_starts, takers or form), form, limit, judge, OTHERS, *made) for form, limit in limits]
-    found = zip(limits, answers(tried, "Looking for other starts: {} of {} memory limits", show), strict=True)
-    return tuple(Replayed(form, draft, cycles) for (form, _), some in found for draft, cycles in some)
+
+    def taken(form: Form, number: int) -> Takers:
+        return form if takers is None else replace(takers, number=number)
+
+    terms = judge, OTHERS // OTHER_COSTS
+    asked = [(form, number, limit) for form, limit in limits for number in range(OTHER_COSTS)]
+    tried = [executor.submit(Directed(other_starts, taken(*one[:2])), *one, *terms) for one in asked]
+    made = zip(asked, answers(tried, "Looking for other starts: {} of {} costs", show), strict=True)
+    every = [_Start(*one, draft, cycles) for one, some in made for draft, cycles in some]
+    ranked = [_fastest([one for one in every if (one.form, one.limit) == place]) for place in limits]
+    firsts = [starts[0] for starts in ranked if starts]
+    tried = [
+        executor.submit(Directed(less_room, taken(one.form, one.number)), one.form, one.draft, one.limit, *terms, one.number)
+        for one in firsts
+    ]
+    less = zip(firsts, answers(tried, "Looking for copies in less room: {} of {} schedules", show), strict=True)
+    sooner = [Replayed(one.form, draft, cycles) for one, some in less for draft, cycles in some if cycles < one.cycles]
+    return (*sooner, *(Replayed(one.form, one.draft, one.cycles) for starts in ranked for one in starts))
+
+
+def _fastest(starts: Sequence[_Start]) -> Sequence[_Start]:
+    """The drafts of a form and a limit with the fewest cycles; drafts that replay equally count once."""
+    distinct_starts: dict[tuple[object, int], _Start] = {}
+    for one in starts:
+        distinct_starts.setdefault((one.draft.runs, one.draft.cycles), one)
+    return sorted(distinct_starts.values(), key=lambda one: (one.cycles, one.draft.memory))[:MOST_STARTS]
 
 
 _LATER = 6

@@ -20,7 +20,7 @@ from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.form import OTHER_COSTS, Form, FormRank
-from cascader.ethosu.search.remote_calls import Anywhere, made_for, other_starts, ready
+from cascader.ethosu.search.remote_calls import Anywhere, other_starts, ready
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replayed_changes import used_bytes
 from cascader.ethosu.search.replays import MOST_FORMS, SECOND, started_otherwise, starting_limits
@@ -65,39 +65,40 @@ def test_less_room_never_has_more_bytes_and_breaks_no_rule() -> None:
         check_schedule(form().schedule(one))
 
 
+@cache
+def alone() -> tuple[Replayed, ...]:
+    with workers(1) as here:
+        return started_otherwise([(form(), LIMIT)], judge(), here)
+
+
 def test_starts_are_those_of_other_costs_and_less_room_only_if_that_is_faster() -> None:
-    found = other_starts(form(), LIMIT, judge(), EFFORT)
+    found = [(one.draft, one.cycles) for one in alone()]
     made = [draft for other in form().others for draft in form().cascader.made_for(other, LIMIT) if draft.memory <= LIMIT]
     fastest = min(form().judge(judge()).cycles(draft) for draft in made)
+    assert len(form().others) == OTHER_COSTS
     assert [cycles for _, cycles in found] == sorted(cycles for _, cycles in found)
     assert all(cycles == form().judge(judge()).cycles(draft) and draft.memory <= LIMIT for draft, cycles in found)
     assert found[0][1] <= fastest
     assert fastest in [cycles for _, cycles in found]
 
 
-def test_drafts_that_are_made_apart_are_the_same_starts() -> None:
-    made = tuple(made_for(form(), number, LIMIT) for number in range(OTHER_COSTS))
-    assert len(form().others) == OTHER_COSTS
-    assert all(made)
-    assert other_starts(form(), LIMIT, judge(), EFFORT, made) == other_starts(form(), LIMIT, judge(), EFFORT)
-
-
 def test_two_processes_share_the_other_starts_of_a_form_and_find_what_one_finds() -> None:
-    own = form()
-    with workers(1) as here:
-        alone = started_otherwise([(own, LIMIT)], judge(), here)
     with workers(2, takes_part=True, late=True) as executor:
-        assert begin(executor, [own], ready) == (sys.platform == "linux")
-        shared = started_otherwise([(own, LIMIT)], judge(), executor, takers=Anywhere())
-    assert [(one.draft, one.cycles) for one in shared] == [(one.draft, one.cycles) for one in alone]
+        assert begin(executor, [form()], ready) == (sys.platform == "linux")
+        shared = started_otherwise([(form(), LIMIT)], judge(), executor, takers=Anywhere())
+    assert [(one.draft, one.cycles) for one in shared] == [(one.draft, one.cycles) for one in alone()]
+
+
+def test_calls_for_the_same_costs_go_to_one_process() -> None:
+    assert [list(Anywhere(number).worker_processes(2)) for number in (0, 1, 2, None)] == [[0], [1], [0], [0, 1]]
 
 
 def test_without_effort_nothing_is_replayed() -> None:
-    assert other_starts(form(), LIMIT, judge(), 0) == ()
+    assert other_starts(form(), 0, LIMIT, judge(), 0) == ()
 
 
 def test_the_last_cycle_of_effort_is_worth_one_more_replay() -> None:
-    assert len(other_starts(form(), LIMIT, judge(), 1)) == 1
+    assert len(other_starts(form(), 0, LIMIT, judge(), 1)) == 1
 
 
 @pytest.mark.parametrize(("second", "wanted"), [(SECOND, [0, 1]), (SECOND + 1, [0])])
