@@ -136,3 +136,10 @@ def require_weights(op: KernelOperation, streams: Sequence[bytes], device: Accel
 def kernel_scales(op: KernelOperation, tables: Sequence[bytes], device: Accelerator) -> list[ChannelScale]:
     """The scale records of all OFM channels; InputError if a table is too short."""
     return _READERS[device.commands].scales(op, tables)
+
+
+def require_kernel_scales(op: KernelOperation, tables: Sequence[bytes], device: Accelerator) -> None:
+    """The errors of :func:`kernel_scales`: a table of a U85 has the records of all channels, one of another family those of its core."""
+    depth, cores = op.ofm.shape.depth, 1 if device.commands == "u85" else len(tables)
+    for core, table in enumerate(tables):
+        require_scales(table, core_channels(depth, core % cores, cores))

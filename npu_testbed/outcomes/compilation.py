@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from msgspec import UNSET
 
@@ -24,7 +25,7 @@ from npu_testbed.runtimes.runtime_words import homes_warning, runtimes_json, run
 from validation.layout import filled
 
 
-class CompilationOutcome(ReplayedOutcome, frozen=True):
+class CompilationOutcome(ReplayedOutcome, frozen=True, dict=True):
     """A compilation with its promise, and the bytes of the files that were written, by path.
 
     ``layers`` and ``cpu_operations`` add their tables to the text.
@@ -40,7 +41,7 @@ class CompilationOutcome(ReplayedOutcome, frozen=True):
         """The replay."""
         return self.compilation.simulation
 
-    @property
+    @cached_property
     def runtimes(self) -> tuple[RuntimeUse, ...]:
         """The bytes that each runtime sets aside for the compiled file, and the cycles there."""
         simulation, plan = self.compilation.simulation, self.compilation.schedule

@@ -28,6 +28,8 @@ def arena_bytes(network: CompiledNetwork) -> int:
 
 
 def _uses(program: Program, region: int) -> bool:
+    if all(one.index != region for one in program.regions):
+        return False
     operations = (op for op in program.operations if isinstance(op, (KernelOperation, DmaOperation)))
     return any(part.region == region for op in operations for part in op.reads() + op.writes())
 

@@ -13,7 +13,7 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, FeatureMap, KernelOperation, MapStorage, Program
 from npu_model.program.region_numbers import ARENA
-from npu_model.weight_stream.kernels import kernel_scales, require_weights
+from npu_model.weight_stream.kernels import require_kernel_scales, require_weights
 from sim.functional.activation import table_range
 from sim.functional.boxes import boxes
 from sim.functional.copies import is_copy
@@ -111,7 +111,7 @@ def _require_kernel(op: KernelOperation, memory: RegionBytes, origins: Origins, 
     memory.require_inside(op.stored, user)
     require_no_hazard(op, user)
     _require_weights(op, memory, origins, device, user)
-    kernel_scales(op, [memory.read(part, user) for part in op.scales], device)
+    require_kernel_scales(op, [memory.read(part, user) for part in op.scales], device)
     if op.activation.kind is ActivationKind.LUT:
         memory.read_shram(*table_range(op, device.lut_address), user)
     if op.ofm.storage is MapStorage.TILES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -10,11 +10,14 @@ from few_examples import few_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_data import shared_data
+from small_programs import conv
 
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, KernelOperation, Program
+from npu_model.shapes import Shape3D
+from npu_model.weight_stream.kernels import kernel_scales, require_kernel_scales
 from npu_model.weight_stream.order import WeightFormat, from_hardware_order, hardware_order, symbol_count
 from npu_model.weight_stream.weights import (
     ChannelScale,
@@ -218,3 +221,18 @@ def test_a_stream_of_another_shape_is_refused() -> None:
     symbols = hardware_order(np.ones((8, 1, 1, 32), np.int16), WeightFormat(8), device)
     with pytest.raises(InputError, match="256 weights: 512 are needed"):
         from_hardware_order(symbols, (16, 1, 1, 32), WeightFormat(8), device)
+
+
+@given(st.integers(1, 40), st.lists(st.integers(0, 25), min_size=1, max_size=2), st.sampled_from(["ethos-u55-128", "ethos-u65-512"]))
+def test_scale_tables_are_refused_for_the_same_reason_whether_they_are_read_or_not(depth: int, records: list[int], device: str) -> None:
+    op = conv(Shape3D(4, 4, depth), Shape3D(4, 4, 8))
+    tables = [bytes(10 * count) for count in records]
+
+    def said(check: Callable[..., object]) -> str:
+        try:
+            check(op, tables, accelerator(device))
+        except InputError as error:
+            return str(error)
+        return ""
+
+    assert said(require_kernel_scales) == said(kernel_scales)
