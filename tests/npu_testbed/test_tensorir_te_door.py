@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tensorir_only  # noqa: F401  # skips this file where TVM is not installed
-from command_line import refusal
+from command_line import call, refusal
 from msgspec.structs import replace
 from te_operators import Constants, image, two_convolutions
 
@@ -92,6 +92,23 @@ def test_a_graph_file_imports_from_its_folder_and_the_working_folder(
     assert npu_testbed.schedule("../net/net.py:make_graph", no_cascade=True).arena_bytes > 0
     assert sys.path == before
     sys.modules.pop("shapes", None)
+
+
+def test_what_a_graph_file_prints_and_where_it_goes_does_not_reach_the_answer(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    graph.write_text(f"import os\nprint('hello')\nos.chdir('/')\n{GRAPH}")
+    found = call("schedule", "net.py:make_graph", "--effort", "quick", "-o", "net.json", "--json")
+    assert json.loads(found.output)["arena_bytes"] > 0
+    assert found.errors.startswith("hello\n")
+    assert (tmp_path / "net.json").is_file()
+
+
+@pytest.mark.parametrize("text", ["raise SystemExit(0)", "import sys\ndef make_graph():\n    sys.exit()"])
+def test_a_graph_file_that_ends_the_program_is_refused(text: str, graph: Path, tmp_path: Path) -> None:
+    graph.write_text(text)
+    assert "raised SystemExit" in refusal("schedule", f"{graph}:make_graph", "-o", tmp_path / "net.json")
 
 
 def test_a_schedule_is_held_to_the_graph_that_it_was_made_from(graph: Path, tmp_path: Path) -> None:

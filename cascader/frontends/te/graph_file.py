@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
@@ -37,7 +38,7 @@ def graph_from_file(source: str) -> Graph:
             made = function()
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{shown(source)} raised {_said(error)}: correct it.") from error
     return _graph(source, made)
 
@@ -55,7 +56,7 @@ def _module(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{shown(str(path))} raised {_said(error)}: correct it.") from error
     finally:
         sys.modules.pop(spec.name, None)
@@ -66,21 +67,25 @@ def _module(path: Path) -> ModuleType:
 def _beside(path: Path) -> Iterator[None]:
     """Put the folder of a file first on the path, as for a script, then the working folder. No byte code is written there.
 
-    The console script of an installed package has no working folder on its path, but ``python -m`` has.
+    The console script of an installed package has no working folder on its path, but ``python -m`` has. What the file prints goes to
+    standard error, because standard output is the command's. The working folder is the same afterwards.
     """
-    folders, written = [str(path.resolve().parent), str(Path.cwd())], sys.dont_write_bytecode
+    working, written = Path.cwd(), sys.dont_write_bytecode
+    folders = [str(path.resolve().parent), str(working)]
     sys.path[:0] = folders
     sys.dont_write_bytecode = True
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
+        os.chdir(working)
         sys.dont_write_bytecode = written
         for folder in folders:
             if folder in sys.path:
                 sys.path.remove(folder)
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     """A short description of an exception."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {printable(lines[-1] if lines else 'no message', 200).rstrip('.')}"

@@ -245,7 +245,7 @@ def _require_options(model: bytes, parsed: TfliteModel) -> None:
             raise InputError(f"{layer} has no options, which Vela needs: convert the network again.")
         if operator.code not in _WINDOWED:
             continue
-        most = max(MAX_WINDOW, *(extent for operand in operator.inputs if operand >= 0 for extent in parsed.tensors[operand].shape))
+        most = max([MAX_WINDOW, *(extent for operand in operator.inputs if operand >= 0 for extent in parsed.tensors[operand].shape)])
         extents = [(name, value) for field, name in _EXTENTS.items() if isinstance(value := fields.get(field), int)]
         for name, value in extents:
             if not 1 <= value <= most:

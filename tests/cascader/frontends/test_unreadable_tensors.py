@@ -52,7 +52,7 @@ MOST, LONG = 65_536, (1 << 31) - 1
 
 
 def windowed(kind: str, **fields: int) -> bytes:
-    """A network of one operator with other options; without any, if no field is given."""
+    """A network of one operator with other options; without options, if no field is given."""
     net = NetworkBuilder("windowed")
     model = read_records(net.finish([LAYERS[kind](net, net.input((1, 6, 6, 8), "x"))]))
     (operator,) = model.operators
@@ -126,3 +126,10 @@ def test_a_pool_that_moves_past_its_input_computes_its_first_window(kind: str, p
     (tmp_path / "net.tflite").write_bytes(net.finish([pool]))
     assert call("schedule", tmp_path / "net.tflite", "-o", tmp_path / "made.json", "--effort", "quick").status == 0
     assert call("verify", tmp_path / "made.json", "--model", tmp_path / "net.tflite").status == 0
+
+
+def test_a_window_over_no_operand_ends_in_a_sentence(tmp_path: Path) -> None:
+    model = read_records(windowed("MAX_POOL_2D", StrideH=1))
+    operators = (replace(model.operators[0], inputs=()), *model.operators[1:])
+    (tmp_path / "net.tflite").write_bytes(write_tflite(replace(model, operators=operators)))
+    refusal("schedule", tmp_path / "net.tflite", "-o", tmp_path / "out")
