@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import os
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -57,6 +58,20 @@ def test_a_database_of_velas_own_is_well_formed_whatever_a_layer_is_called(name:
     net = NetworkBuilder("hostile")
     (tmp_path / "net.tflite").write_bytes(net.finish([net.conv2d(net.input((1, 6, 6, 8), "x"), 8, (3, 3), name=name)]))
     assert call("compile", tmp_path / "net.tflite", "--enable-debug-db", "--output-dir", tmp_path).status == 0
+    ET.parse(tmp_path / "net_debug.xml")  # a file of ours
+
+
+@pytest.mark.parametrize("name", ['"', 'a"b', "]]>", 'a]]>"b', 'x","y', '"]]>"', "\n]]>\n</table>"])
+@pytest.mark.parametrize("memory", [(), ("--system-config", "Ethos_U55_Deep_Embedded")], ids=["default", "from Vela's command line"])
+def test_names_that_end_a_cell_or_a_table_of_velas_database_are_read(name: str, memory: tuple[str, ...], tmp_path: Path) -> None:
+    net = NetworkBuilder("hostile")
+    first = net.conv2d(net.input((1, 6, 6, 8), f"{name}0"), 8, (3, 3), name=name)
+    (tmp_path / "net.tflite").write_bytes(net.finish([net.conv2d(first, 8, (3, 3), name=f"{name}2")]))
+    found = call("simulate", "vela", tmp_path / "net.tflite", "--no-advice", "--json", *memory)
+    assert [layer["layer"] for layer in json.loads(found.output)["layers"]] == [name, f"{name}2"]
+    assert (
+        call("compile", tmp_path / "net.tflite", "--disable-cascading", "--enable-debug-db", "--output-dir", tmp_path, *memory).status == 0
+    )
     ET.parse(tmp_path / "net_debug.xml")  # a file of ours
 
 

@@ -96,7 +96,8 @@ def read_result(
     compiled = output.read_bytes()
     summary = _summary(folder / "out")
     database = folder / "out" / "network_debug.xml"
-    text = database.read_text(encoding="utf-8", errors="replace") if database.is_file() else ""
+    raw = database.read_text(encoding="utf-8", errors="replace") if database.is_file() else ""
+    text = debug_database.with_quoted_names(raw, model)
     if not networks.is_compiled(models.read_tflite(compiled)):
         raise InputError(remedies.nothing_left(model, said, cpu_operators))
     return VelaResult(compiled, debug_database.layer_names(text, model), summary, version, text, core, said, cpu_operators)

@@ -122,8 +122,18 @@ def _picked(body: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
 Tables = Mapping[str, DatabaseTable]
 """The tables by name."""
 
+
+def with_quoted_names(text: str, model: TfliteModel) -> str:
+    """The text of a debug database of ``model`` with quotes doubled and ends of CDATA split in names, as Vela 5.2 writes them plainly."""
+    for name in {tensor.name for tensor in model.tensors if '"' in tensor.name or _END in tensor.name}:
+        quoted = name.replace('"', '""').replace(_END, _SPLIT_END)
+        text = text.replace(f'"{name}"', f'"{quoted}"')
+    return text
+
+
 _TABLE = re.compile(r'<table name=["\'](\w+)["\']>\s*<!\[CDATA\[')
-_END = "]]>"
+_END, _SPLIT_END = "]]>", "]]]]><![CDATA[>"
+"""The end of a CDATA section, and how a section writes these characters as text."""
 
 
 @lru_cache(maxsize=1)
@@ -135,9 +145,11 @@ def read_tables(text: str) -> Tables:
     tables, position = {}, 0
     while found := _TABLE.search(text, position):
         end = text.find(_END, found.end())
+        while end >= 0 and text.startswith(_SPLIT_END, end - 2):
+            end = text.find(_END, end + len(_SPLIT_END))
         if end < 0:
             break
-        tables[found[1]] = DatabaseTable(text[found.end() : end].strip())
+        tables[found[1]] = DatabaseTable(text[found.end() : end].strip().replace(_SPLIT_END, _END))
         position = end
     return tables
 
