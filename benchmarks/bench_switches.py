@@ -101,7 +101,7 @@ def _form(recipe: Recipe) -> Switch:
 SWITCHES = (
     *map(_form, FORMS),
     *(_option(name) for name in ("long_steps", "recode", "trim", "table_slots", "row_shapes", "transfers", "wide_copies", "phases")),
-    *(_option(name) for name in ("fold", "spare_copies", "turn", "reblock", "slices", "fine_slices", "quick_layouts")),
+    *(_option(name) for name in ("fold", "spare_copies", "turn", "reblock", "slices", "fine_slices")),
     *(_option(name) for name in ("constant_places", "columns", "streamed_pools", "quick_means", "small_forms")),
     *(_option(name, value) for name, value in (("recompute", Fraction(1)), ("dense", 0))),
     Switch("others", lambda task: replace(task, others=())),

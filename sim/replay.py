@@ -13,7 +13,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.block_jobs import BlockJob
 from npu_model.cost.mac_activity import NO_ACTIVITY, mac_activity
 from npu_model.cost.timed import copied_words, forms_chains, kernel_beats
-from npu_model.cost.traversal import reduces_depth
+from npu_model.cost.traversal import block_count, reduces_depth
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
@@ -173,23 +173,17 @@ def program_beats(program: Program, system: MemorySystem) -> Beats:
     return found
 
 
-def blocks_of(op: KernelOperation) -> int:
-    """Blocks of its OFM."""
-    ofm, block = op.ofm.shape, op.block
-    return ceil_div(ofm.height, block.height) * ceil_div(ofm.width, block.width) * ceil_div(ofm.depth, block.depth)
-
-
 def most_steps(op: KernelOperation) -> int:
     """Upper bound of the MAC array's steps: every block processes the window in parts, each over the depth in parts."""
     rows, columns = WeightFormat.of(op).subkernel
     window = ceil_div(op.kernel.height, rows) * ceil_div(op.kernel.width, columns)
-    return blocks_of(op) * window * (ceil_div(op.ifm.shape.depth, BRICK) if reduces_depth(op) else 1)
+    return block_count(op) * window * (ceil_div(op.ifm.shape.depth, BRICK) if reduces_depth(op) else 1)
 
 
 def check_work(program: Program) -> None:
     """InputError if the cycles of the program's accelerator are not simulated, or if the program is absurdly large."""
     require_use(program.accelerator, "replay")
-    blocks = sum(blocks_of(op) for op in program.kernels)
+    blocks = sum(block_count(op) for op in program.kernels)
     if blocks > MAX_BLOCKS:
         raise InputError(f"The program has {blocks} OFM blocks: at most {MAX_BLOCKS} are replayed; check its block configs.")
     steps = sum(most_steps(op) for op in program.kernels)

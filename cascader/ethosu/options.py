@@ -54,8 +54,6 @@ class CascadeOptions(Struct, frozen=True):
     """Cut layers with very many weights into channel slices."""
     fine_slices: bool = True
     """Search smaller slices, too."""
-    quick_layouts: bool = True
-    """Keep tensors between small slices in bricks if that takes fewer cycles; off: such tensors are dense."""
     constant_places: bool = True
     """For a network that is one row high, try the positions in a burst at which its constants begin."""
     columns: bool = True

@@ -25,10 +25,6 @@ class LostInput(Struct, frozen=True):
         return f"Input {self.name!r} is gone after a run{over}. Write it before each run."
 
 
-def _meet(one: ByteRange, other: ByteRange) -> bool:
-    return one.region == other.region and one.start < other.end and other.start < one.end
-
-
 def _written(network: CompiledNetwork) -> Iterator[ByteRange]:
     """Every range that a step writes."""
     for step in network.steps:
@@ -45,9 +41,9 @@ def lost_inputs(network: CompiledNetwork) -> tuple[LostInput, ...]:
     written = set(_written(network))
 
     def lost(number: int, one: Binding) -> LostInput | None:
-        if not any(_meet(one.byte_range, span) for span in written):
+        if not any(one.byte_range.overlaps(span) for span in written):
             return None
-        over = [(at, output) for at, output in enumerate(network.outputs) if _meet(one.byte_range, output.byte_range)]
+        over = [(at, output) for at, output in enumerate(network.outputs) if one.byte_range.overlaps(output.byte_range)]
         return LostInput(number, one.name, tuple(at for at, _ in over), tuple(output.name for _, output in over))
 
     return tuple(found for number, one in enumerate(network.inputs) if (found := lost(number, one)) is not None)

@@ -78,6 +78,12 @@ def _parts(height: int, width: int, rows: int, columns: int) -> tuple[SubKernel,
     )
 
 
+def block_count(op: KernelOperation) -> int:
+    """OFM blocks of a kernel."""
+    shape, block = op.ofm.shape, op.block
+    return ceil_div(shape.height, block.height) * ceil_div(shape.width, block.width) * ceil_div(shape.depth, block.depth)
+
+
 def sub_kernels(op: KernelOperation) -> tuple[SubKernel, ...]:
     """The passes over the filter window: at most 8 x 8 of the dilated window each, row by row."""
     return _parts(op.kernel.height, op.kernel.width, *WeightFormat.of(op).subkernel)

@@ -17,6 +17,7 @@ from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.printable import shown
 from npu_model.registered import FORMS, registered_tools
+from npu_model.toml_text import parse_toml
 from npu_testbed.asked.ask import OneSearch, OnMemory, Search
 from npu_testbed.asked.commands import command_of
 from npu_testbed.devices.device_memory import arena_bound, compiled_for, names_of, system_of
@@ -25,10 +26,10 @@ from npu_testbed.devices.timing import load_timing
 from npu_testbed.ground.endings import say
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.ground.versions import tool_versions
-from npu_testbed.models.home_file import home_file
 from npu_testbed.models.input_shapes import ShapedSource
 from npu_testbed.models.sources import load_model
 from npu_testbed.models.te_models import TeSource, is_te
+from validation.reading import read_configuration
 
 with later():
     import difflib
@@ -76,11 +77,20 @@ def device_of(ask: OneSearch[Any]) -> str:
     return accelerator(ask.default_device if given is None else given).name
 
 
+def _home_file(path: str) -> list[str]:
+    """The homes in a TOML file of lines ``NAME = "MEMORY"``, as pairs WHAT=MEMORY; InputError if it is not such a file."""
+    table = parse_toml(read_configuration(path, "Home file"), f"The home file {shown(path)}", 'write NAME = "MEMORY" lines')
+    wrong = next((key for key, value in table.items() if not isinstance(value, str)), None)
+    if wrong is not None:
+        raise InputError(f'The home file {shown(path)} gives {shown(wrong)} no memory\'s name: write {shown(wrong)} = "MEMORY".')
+    return [f"{key}={value}" for key, value in table.items()]
+
+
 def homes_of(ask: SaysHomes) -> tuple[str, ...]:
     """The requested homes, as pairs WHAT=MEMORY; homes from a file in the file's order."""
     found: list[str] = []
     for text in ask.home:
-        found += [text] if "=" in text else home_file(text)
+        found += [text] if "=" in text else _home_file(text)
     return tuple(found)
 
 

@@ -106,10 +106,22 @@ _PAIRS = (
 )
 
 
+def pair(name: str, text: str | None) -> tuple[str | None, str | None]:
+    """The values of an option for both sides: one holds for both, two with a comma between them for one each.
+
+    >>> pair("--optimise", "Size,Performance"), pair("--optimise", "Size"), pair("--optimise", None)
+    (('Size', 'Performance'), ('Size', 'Size'), (None, None))
+    """
+    if text is None:
+        return None, None
+    values = text.split(",")
+    if len(values) > 2 or not all(values):
+        raise InputError(f"{name} {text!r} has {len(values)} values: give one for both sides, or two with a comma between them.")
+    return values[0], values[-1]
+
+
 def sides(ask: Diff) -> "tuple[SimulateVela, SimulateVela]":
     """The Ask of each side's replay; InputError if both are the same."""
-    from npu_testbed.differences.sides import pair
-
     values = {name: pair(f"--{name.replace('_', '-')}", getattr(ask, name)) for name in _PAIRS}
     settings = [(key, pair(f"--set {key}", value)) for key, _, value in (text.partition("=") for text in ask.set)]
     first, second = (

@@ -13,6 +13,7 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.task import Choice
 from cascader.ethosu.striped.choice import StripedPoint
 from npu_model.compiled.layouts import layout_sentences
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.front import later
 from npu_model.printable import printable
 from npu_testbed.cpu_time.estimate import inference_json, inference_sentence
@@ -28,7 +29,6 @@ from npu_testbed.reports.bounds import bounds_text
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.findings import findings_text
-from npu_testbed.reports.flash import flash_text
 from npu_testbed.reports.headline import Rival, rival_sentence
 from npu_testbed.reports.inputs_outputs import inputs_outputs_json, inputs_outputs_text
 from npu_testbed.reports.macs import macs_of, macs_text
@@ -46,6 +46,18 @@ with later():
 
 
 _AXES = "A stripe is images x rows x columns x channels; of five numbers images x rows x bricks x columns x channels of a brick."
+
+
+def _flash_text(compiled: CompiledNetwork, whole: int | None) -> str:
+    """A sentence on the bytes of flash, and on how many more they are than ``whole``, those of Vela's kernels layer by layer.
+
+    It is empty if these are not known or as many.
+    """
+    taken = flash_bytes(compiled)
+    if whole is None or taken == whole:
+        return ""
+    change = f"{abs(taken - whole):,} {'more' if taken > whole else 'fewer'}"
+    return f"Its weights and commands take {taken:,} bytes of flash, {change} than Vela's kernels layer by layer."
 
 
 class ScheduleOutcome(ReplayedOutcome, frozen=True):
@@ -156,7 +168,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         if error := unseen_text(plan.accelerator, self.simulation.system, self.simulation.timing):
             said.append(f"Its cycles may be off by {error}.")
         said.append(macs_text(self.simulation.network, plan.network.recomputed_macs))
-        said += [text] if (text := flash_text(self.simulation.network, self.choice.whole_flash)) else []
+        said += [text] if (text := _flash_text(self.simulation.network, self.choice.whole_flash)) else []
         if (inference := self.simulation.inference).operators:
             said.append(inference_sentence(inference))
         said += [" ".join(bounds)] if (bounds := bounds_text(self.choice, self.cycles)) else []

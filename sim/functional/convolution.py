@@ -13,8 +13,8 @@ from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, AccumulatorInput, KernelOperation, OperationKind
 from sim.functional.filters import Filter, FilterCache, Real, ScaleTable
 from sim.functional.memory import RegionBytes
-from sim.functional.products import first_accumulators, product, scaled_product
-from sim.functional.rescale import Integers, magnitude, rescale
+from sim.functional.products import first_accumulators, product
+from sim.functional.rescale import Integers, magnitude, rescale, scaled_ofm
 from sim.functional.window import covered
 
 _PATCH_ELEMENTS = 1 << 21
@@ -89,7 +89,7 @@ def convolution(op: KernelOperation, memory: RegionBytes, cache: FilterCache, ac
     """
     if op.modes.weights_from_ifm2:
         products = product(op, memory, user)
-        return scaled_product(op, products) if op.modes.has_output else products
+        return scaled_ofm(op, products) if op.modes.has_output else products
     _check(op, user)
     weights: Filter = cache.filter(op, memory, accelerator, user)
     values = memory.gather(op.ifm, user).astype(weights.taps.dtype)

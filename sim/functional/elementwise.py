@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from npu_model.errors import InputError
 from npu_model.program import ElementwiseKind, FeatureMap, KernelOperation, MapStorage, Rounding, Scale, ScaledOperand
 from sim.functional.memory import RegionBytes
-from sim.functional.rescale import Integers, rescale, shift_right, wrap32
+from sim.functional.rescale import Integers, rescale, scaled_ofm, shift_right, wrap32
 
 _OPERAND_SHIFT = {8: 20, 16: 15}
 """Left shift of both operands before they are rescaled, by IFM bits (Vela 5.2.0 advanced elementwise scaling).
@@ -52,10 +52,6 @@ def _operands(op: KernelOperation, memory: RegionBytes, user: str) -> tuple[Inte
     return (second, first) if op.broadcast.swap else (first, second)
 
 
-def _scaled_ofm(op: KernelOperation, values: Integers) -> Integers:
-    return rescale(values, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding, op.ofm_scale.double_round)
-
-
 def _multiply(op: KernelOperation, a: Integers, b: Integers) -> Integers:
     """The product.
 
@@ -63,7 +59,7 @@ def _multiply(op: KernelOperation, a: Integers, b: Integers) -> Integers:
     """
     if op.ifm.dtype.bits == 32:
         return rescale(a * b, 1, op.ofm_scale.shift, op.rounding)
-    return _scaled_ofm(op, a * b)
+    return scaled_ofm(op, a * b)
 
 
 def _scaled(values: Integers, scale: Scale) -> Integers:
@@ -74,21 +70,21 @@ def _scaled(values: Integers, scale: Scale) -> Integers:
 
 def _add(op: KernelOperation, a: Integers, b: Integers, sign: int, user: str) -> Integers:
     if op.scaled_operand is ScaledOperand.EACH:
-        return _scaled_ofm(op, _scaled(a, op.opa_scale) + sign * _scaled(b, op.opb_scale))
+        return scaled_ofm(op, _scaled(a, op.opa_scale) + sign * _scaled(b, op.opb_scale))
     factors = (op.opa_scale.scale, op.opb_scale.scale, op.ofm_scale.scale)
     if op.ifm.dtype.bits == 32 and (op.scaled_operand is not ScaledOperand.BOTH or factors != (1, 1, 1)):
         raise InputError(f"{user} scales 32-bit operands by {factors}: only 1 is known; remove the quantisation of int32 tensors.")
     if op.scaled_operand is ScaledOperand.BOTH:
         if op.opa_scale.shift:
             raise InputError(f"{user} shifts operand A by {op.opa_scale.shift} with 16-bit scales for both: that mode has no shift.")
-        return _scaled_ofm(op, a * op.opa_scale.scale + sign * b * op.opb_scale.scale)
+        return scaled_ofm(op, a * op.opa_scale.scale + sign * b * op.opb_scale.scale)
     shift = _OPERAND_SHIFT[op.ifm.dtype.bits]
     scale = Scale(op.opa_scale.scale, op.opa_scale.shift + shift)
     if op.scaled_operand is ScaledOperand.A:
         a, b = rescale(a << shift, scale.scale, scale.shift, Rounding.DOUBLE), b << shift - 1
     else:
         a, b = a << shift - 1, rescale(b << shift, scale.scale, scale.shift, Rounding.DOUBLE)
-    return _scaled_ofm(op, a + sign * b)
+    return scaled_ofm(op, a + sign * b)
 
 
 def _checked_shift(shift: Integers, user: str) -> Integers:
@@ -112,11 +108,11 @@ def _unary(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
     if op.elementwise is ElementwiseKind.NOT:
         return ~values
     if op.elementwise is ElementwiseKind.LRELU and op.scaled_operand is ScaledOperand.EACH:
-        return _scaled_ofm(op, np.where(values < 0, _scaled(values, op.opb_scale), _scaled(values, op.opa_scale)))
+        return scaled_ofm(op, np.where(values < 0, _scaled(values, op.opb_scale), _scaled(values, op.opa_scale)))
     if op.elementwise is ElementwiseKind.LRELU:
-        return np.where(values < 0, _scaled_ofm(op, values), values)
+        return np.where(values < 0, scaled_ofm(op, values), values)
     if op.elementwise is ElementwiseKind.ABS:
-        return _scaled_ofm(op, np.abs(values))
+        return scaled_ofm(op, np.abs(values))
     return leading_zeros(values)
 
 

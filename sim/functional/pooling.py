@@ -9,7 +9,7 @@ from npu_model.errors import InputError
 from npu_model.program import AccumulatorInput, Kernel, KernelOperation, Padding, PoolKind, Rounding
 from sim.functional.memory import RegionBytes
 from sim.functional.products import first_accumulators
-from sim.functional.rescale import Integers, rescale
+from sim.functional.rescale import Integers, rescale, scaled_ofm
 from sim.functional.window import covered
 
 
@@ -102,14 +102,10 @@ def pooling(op: KernelOperation, memory: RegionBytes, device: Accelerator, user:
     if op.pool in (PoolKind.ARGMAX_X, PoolKind.ARGMAX_Y):
         return _place_of_maximum(op, values, user)
     if op.pool is PoolKind.SUM:
-        return _scaled(op, _reduce(op, covered(op, values, 0), np.add))
+        return scaled_ofm(op, _reduce(op, covered(op, values, 0), np.add))
     if op.pool is PoolKind.MIN:
         return _reduce(op, covered(op, values, op.ifm.dtype.maximum + (1 << op.ifm.dtype.bits)), np.minimum)
     return _maximum(op, values) if op.pool is PoolKind.MAX else _average(op, values, device, user)
-
-
-def _scaled(op: KernelOperation, values: Integers) -> Integers:
-    return rescale(values, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding, op.ofm_scale.double_round)
 
 
 def _handed_on(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
@@ -117,7 +113,7 @@ def _handed_on(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
     if op.ifm2 is None or op.modes.accumulators is not AccumulatorInput.IFM2:
         raise InputError(f"{user} pools nothing: what its accumulators hold then is not public.")
     found = first_accumulators(op, memory, user)
-    return _scaled(op, found) if op.modes.has_output else found
+    return scaled_ofm(op, found) if op.modes.has_output else found
 
 
 def _place_of_maximum(op: KernelOperation, values: Integers, user: str) -> Integers:

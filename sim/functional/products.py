@@ -11,7 +11,7 @@ import numpy as np
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorInput, KernelOperation
 from sim.functional.memory import RegionBytes
-from sim.functional.rescale import Integers, rescale
+from sim.functional.rescale import Integers
 
 
 def first_accumulators(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
@@ -36,8 +36,3 @@ def product(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
     columns = memory.gather(op.ifm2, user).astype(np.int64) - op.ifm2.zero_point
     sums: Integers = rows @ columns.reshape(op.ofm.shape.depth, -1).T
     return first_accumulators(op, memory, user) + sums
-
-
-def scaled_product(op: KernelOperation, values: Integers) -> Integers:
-    """The accumulators, scaled by the OFM's scale."""
-    return rescale(values, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding, op.ofm_scale.double_round)

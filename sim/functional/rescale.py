@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu_model.errors import InputError
-from npu_model.program import Rounding
+from npu_model.program import KernelOperation, Rounding
 
 Integers = NDArray[np.int64]
 """Exact values of the accumulators and of later steps."""
@@ -120,3 +120,8 @@ def require_int32(values: Integers, user: str) -> Integers:
     if values.size and (int(values.max()) >= _INT32 or int(values.min()) < -_INT32):
         raise InputError(f"{user} gives {magnitude(values)}, beyond 32 bits: what the NPU does then is not public; rescale the operands.")
     return values
+
+
+def scaled_ofm(op: KernelOperation, values: Integers) -> Integers:
+    """Values of the accumulators, scaled as the operation's OFM asks."""
+    return rescale(values, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding, op.ofm_scale.double_round)

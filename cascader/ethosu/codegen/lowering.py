@@ -8,7 +8,7 @@ from itertools import pairwise, takewhile
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.stream import Stream, overlapping
+from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
 from cascader.ethosu.job.stripes import BufferPlace, in_block, stripe
@@ -100,7 +100,7 @@ class _Lowering(Struct):
         between = takewhile(lambda job: job.part in self.parts and job.part not in copy.readers, self.schedule.jobs[step:])
         held, found = list(loaded), list[tuple[LutLoad, str]]()
         for part in (self.parts[job.part] for job in between):
-            if part.lut is not None and not any(overlapping(part.lut, other) for other in held):
+            if part.lut is not None and not any(part.lut.overlaps(other) for other in held):
                 found.append((part.lut, part.layer))
                 held.append(part.lut)
         return found

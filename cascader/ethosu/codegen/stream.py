@@ -38,7 +38,7 @@ class Stream(Struct):
             return
         self._finish_kernels([age for age in range(self.running) if self._uses(self.kernels[-1 - age], table)], name)
         self._transfer(DmaOperation(table.source, table.destination, to_shram=True), name)
-        self.tables = [other for other in self.tables if not overlapping(other, table)] + [table]
+        self.tables = [other for other in self.tables if not other.overlaps(table)] + [table]
 
     def stage(self, ranges: Sequence[ByteRange], address: int, name: str) -> None:
         """Begin to copy ranges of the constants, one after the other, to ``address`` of the arena.
@@ -108,8 +108,3 @@ def touches(kernel: KernelOperation, transfer: DmaOperation) -> bool:
     written = kernel.writes()
     over = any(span.overlaps(target) for target in transfer.writes() for span in (*kernel.reads(), *written))
     return over or any(span.overlaps(source) for source in transfer.reads() for span in written)
-
-
-def overlapping(a: LutLoad, b: LutLoad) -> bool:
-    """Whether two tables cannot be in SHRAM at once."""
-    return a.destination < b.destination + b.source.length and b.destination < a.destination + a.source.length

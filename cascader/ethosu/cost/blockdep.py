@@ -14,7 +14,7 @@ from itertools import islice
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, ifm_depth_step
-from npu_model.cost.traversal import Box, window_reach
+from npu_model.cost.traversal import Box, block_count, window_reach
 from npu_model.native import native
 from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Upscale
 from npu_model.shapes import Shape3D, ceil_div
@@ -164,12 +164,6 @@ def shares_tables(previous: KernelOperation, operation: KernelOperation, acceler
     """Whether the two use the same banks of SHRAM, the first one for its table."""
     tables = [op.activation.kind is ActivationKind.LUT for op in (previous, operation)]
     return accelerator.reserved_lut_banks == 0 and tables == [True, False]
-
-
-def block_count(operation: KernelOperation) -> int:
-    """OFM blocks of a kernel."""
-    shape, block = operation.ofm.shape, operation.block
-    return ceil_div(shape.height, block.height) * ceil_div(shape.width, block.width) * ceil_div(shape.depth, block.depth)
 
 
 def look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelOperation]) -> int:

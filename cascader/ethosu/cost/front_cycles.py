@@ -8,18 +8,13 @@ from functools import cache, cached_property
 from cascader.ethosu.cost.estimate_terms import TRANSFER_WORDS, Terms
 from cascader.ethosu.job.staging import staged_bytes, weight_ranges
 from cascader.ethosu.job.stripes import BufferPlace, whole
-from cascader.ethosu.network.network import LutLoad, Network, ethosu_part
+from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.plan.group_costs import FrontTimes
 from npu_model.command_stream.encode import encode_operations
 from npu_model.program import WORD_BYTES, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
 
 _HIDDEN = FrontTimes()
-
-
-def _overlap(one: LutLoad, other: LutLoad) -> bool:
-    """Whether two tables have common bytes in SHRAM."""
-    return one.destination < other.destination + other.source.length and other.destination < one.destination + one.source.length
 
 
 class FrontCycles:
@@ -56,7 +51,7 @@ class FrontCycles:
         lut = None if payload is None else payload.lut
         if lut is None:
             return 0, False
-        earlier = (one.lut for one in reversed(self._payloads[:part]) if one is not None and one.lut is not None and _overlap(one.lut, lut))
+        earlier = (one.lut for one in reversed(self._payloads[:part]) if one is not None and one.lut is not None and one.lut.overlaps(lut))
         before = next(earlier, None)
         return 0 if before == lut else source.latency + source.moving(lut.source.length), before is not None
 

@@ -6,13 +6,13 @@ from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 
-from cascader.ethosu.cost.blockdep import block_count
 from cascader.ethosu.job.staging import with_staged_weights
 from cascader.ethosu.job.transfers import transfers
 from cascader.ethosu.network.network import CONSTANTS
 from npu_model.command_stream.registers import MAP_REGISTERS, PAYLOAD_BIT, Cmd0, Cmd1
 from npu_model.command_stream.u55.encode import over_earlier_values, set_kernel, set_weights
 from npu_model.command_stream.writer import RegisterWriter
+from npu_model.cost.traversal import block_count
 from npu_model.program import ActivationKind, ByteRange, FeatureMap, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
 

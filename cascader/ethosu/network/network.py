@@ -59,6 +59,10 @@ class LutLoad(Struct, frozen=True):
     source: ByteRange
     destination: int
 
+    def overlaps(self, other: LutLoad) -> bool:
+        """Whether two tables have common bytes in SHRAM."""
+        return self.destination < other.destination + other.source.length and other.destination < self.destination + self.source.length
+
 
 class EthosuPart(Struct, frozen=True, tag="npu"):
     """Payload of a Part that is one kernel operation.

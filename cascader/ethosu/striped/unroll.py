@@ -33,8 +33,9 @@ from cascader.plan.plan import BufferMode, StripeBuffer
 from cascader.plan.stripe_plans import StripePlan
 from cascader.plan.stripe_trace import StripedGroup, StripeTrace, trace
 from npu_model.accelerator import Accelerator
+from npu_model.cost.traversal import reduces_depth
 from npu_model.errors import InputError
-from npu_model.program import BRICK, ByteRange, FeatureMap, KernelOperation, Layout, OperationKind, Padding, PoolKind, Strides, Tiles
+from npu_model.program import BRICK, ByteRange, FeatureMap, KernelOperation, Layout, Padding, PoolKind, Strides, Tiles
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import RECORD_BYTES
@@ -64,11 +65,6 @@ class Ranges(Struct, frozen=True):
 
 
 _BRICK_AXES = 5
-
-
-def _mixes(operation: KernelOperation) -> bool:
-    """Whether a channel of the result needs all channels of the IFM."""
-    return operation.kind is OperationKind.CONV_2D or operation.pool is PoolKind.REDUCE_SUM
 
 
 class BoxMaker(KernelMaker):
@@ -103,7 +99,7 @@ class BoxMaker(KernelMaker):
     def _of_channels(self, name: str, operation: KernelOperation, span: Interval) -> KernelOperation:
         """The operation for some channels of its result, with weights and scales of its own."""
         depth, second = operation.ofm.shape.depth, operation.ifm2
-        follows = [one for one in (operation.ifm, second) if one is not None and one.shape.depth == depth and not _mixes(operation)]
+        follows = [one for one in (operation.ifm, second) if one is not None and one.shape.depth == depth and not reduces_depth(operation)]
         if span[0] % BRICK and any(one.layout is Layout.NHCWB16 for one in (*follows, operation.ofm)):
             raise InputError(
                 f"Part {name!r} begins at channel {span[0]}, inside a brick: cut channels at multiples of {BRICK}, or dense maps."

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -15,10 +16,12 @@ from form_variants import variants
 from msgspec.structs import fields, replace
 from scheduling import DEFAULT, network
 
+import cascader
 from cascader.draft.drafter import DraftOptions
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import sizes
+from cascader.ethosu.forms.passes import PASSES
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.verify.check import check_schedule
@@ -136,6 +139,14 @@ def test_whatever_is_switched_on_or_off_schedules_fit_their_arena_and_compute_th
     assert found
     for schedule in found:
         assert_valid(schedule, name)
+
+
+def test_every_switch_of_the_forms_and_of_the_search_is_read() -> None:
+    """By an attribute, or by its name in the table of passes: an option that nothing reads would be accepted and ignored."""
+    sources = [path for path in Path(cascader.__file__).parent.rglob("*.py") if path.name != "options.py"]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    named = {name for one in PASSES.values() for name in one.switches}
+    assert [one.name for one in fields(CascadeOptions) if f"options.{one.name}" not in text and one.name not in named] == []
 
 
 @pytest.mark.parametrize("run", RUNS[::32])
