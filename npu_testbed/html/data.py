@@ -28,7 +28,7 @@ from npu_testbed.reports.summary import summary_lines
 from npu_testbed.reports.tables import shown_rows
 from npu_testbed.views.arena_map import ArenaMap
 from sim import Cause, OperationReplay, Replay, Unit
-from sim.views.layers import LayerRow, layer_rows
+from sim.views.layers import LayerRow, label, layer_rows
 from sim.views.recorder import EventRecorder, Recording
 
 _UNITS = {unit: number for number, unit in enumerate(Unit)}
@@ -68,14 +68,6 @@ def headline_data(simulation: Simulation, budget: int | None = None, rival: Riva
 _PORTS = (("AXI0 read", "axi0_read"), ("AXI0 write", "axi0_write"), ("AXI1 read", "axi1_read"), ("AXI1 write", "axi1_write"))
 
 
-def _name(one: OperationReplay) -> str:
-    return printable(one.name) or f"#{one.index} {_operator(one)}"
-
-
-def _operator(one: OperationReplay) -> str:
-    return one.op.mnemonic if isinstance(one.op, KernelOperation) else "DMA"
-
-
 def _detail(one: OperationReplay) -> str:
     if isinstance(one.op, KernelOperation):
         return f"{one.op.mnemonic} {one.op.ofm.shape}, block {one.op.block}"
@@ -100,7 +92,7 @@ def _operations(replay: Replay, now: int, layers: dict[str, int]) -> Iterator[li
         is_kernel = isinstance(one.op, KernelOperation)
         start = max(done, now + one.issued) if is_kernel else now + one.issued
         moved = [getattr(one.beats, key) * replay.accelerator.port_bytes_per_cycle for _, key in _PORTS]
-        layer = layers.setdefault(_name(one), len(layers))
+        layer = layers.setdefault(printable(label(one)), len(layers))
         yield [layer, start, now + one.finished - start, _detail(one), int(is_kernel), moved]
         done = now + one.finished if is_kernel else done
 

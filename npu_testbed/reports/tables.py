@@ -12,7 +12,7 @@ from npu_testbed.ground.csv_file import csv_file
 from npu_testbed.replays.layer_names import first_operator, short_layers
 from npu_testbed.replays.recurrent import recurrent_layers, steps_text, with_gates
 from sim import NetworkReplay
-from sim.views.layers import LayerRow, layer_rows, total_row
+from sim.views.layers import LayerRow, joined_row, layer_rows, total_row
 from sim.views.stalls import stall_report
 from validation.layout import filled, grid
 
@@ -46,6 +46,12 @@ def _share(percent: float) -> str:
     return f"{percent:g} %"
 
 
+def _used(rows: Sequence[LayerRow]) -> float:
+    """The part of the MAC array that layers use together."""
+    cycles = sum(row.cycles for row in rows)
+    return sum(row.mac_utilisation * row.cycles for row in rows) / cycles if cycles else 0.0
+
+
 def folded(rows: Sequence[LayerRow], min_percent: float) -> tuple[LayerRow, ...]:
     """The rows from ``min_percent`` of the cycles on, and one row for two or more other layers together."""
     small = [row for row in rows if 100 * row.share < min_percent]
@@ -53,27 +59,15 @@ def folded(rows: Sequence[LayerRow], min_percent: float) -> tuple[LayerRow, ...]
         return tuple(rows)
     cycles = sum(row.cycles for row in small)
     offered = sum(row.cycles for row in rows)
-    together = LayerRow(
-        layer=f"{len(small)} layers below {_share(min_percent)}",
-        operator="",
-        cycles=cycles,
-        share=cycles / offered if offered else 0.0,
-        binding="",
-        axi0_read_bytes=sum(row.axi0_read_bytes for row in small),
-        axi0_write_bytes=sum(row.axi0_write_bytes for row in small),
-        axi1_read_bytes=sum(row.axi1_read_bytes for row in small),
-        mac_utilisation=sum(row.mac_utilisation * row.cycles for row in small) / cycles if cycles else 0.0,
-        kernels=sum(row.kernels for row in small),
-        transfers=sum(row.transfers for row in small),
-        axi1_write_bytes=sum(row.axi1_write_bytes for row in small),
-    )
+    share, used = cycles / offered if offered else 0.0, _used(small)
+    together = joined_row(f"{len(small)} layers below {_share(min_percent)}", small, share, used)
     return (*(row for row in rows if 100 * row.share >= min_percent), together)
 
 
 def _together(name: str, rows: Sequence[LayerRow], offered: int) -> tuple[str, ...]:
     """The cells for a group of layers in a table of sums: number, cycles, share and MAC use."""
     cycles = sum(row.cycles for row in rows)
-    used = sum(row.mac_utilisation * row.cycles for row in rows) / cycles if cycles else 0.0
+    used = _used(rows)
     return name, f"{len(rows)}", f"{cycles:,}", f"{100 * cycles / offered if offered else 0:.1f}", f"{100 * used:.1f}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -65,12 +65,10 @@ def layer_cycles(replay: Replay) -> dict[int, int]:
     return cycles
 
 
-def _label(one: OperationReplay, prefix: str) -> str:
-    return one.name or f"{prefix}#{one.index} {_mnemonic(one)}"
-
-
-def _mnemonic(one: OperationReplay) -> str:
-    return one.op.mnemonic if isinstance(one.op, KernelOperation) else "DMA"
+def label(one: OperationReplay, prefix: str = "") -> str:
+    """The name of an operation's layer, or the number and the kind of an operation without one."""
+    kind = one.op.mnemonic if isinstance(one.op, KernelOperation) else "DMA"
+    return one.name or f"{prefix}#{one.index} {kind}"
 
 
 def _port(replay: Replay, region: int, direction: str) -> str:
@@ -150,9 +148,9 @@ def _program_layers(replay: Replay, number: int, prefix: str) -> Iterator[Layer]
     attributed = layer_cycles(replay)
     layers: dict[str, list[OperationReplay]] = {}
     for one in replay.operations:
-        layers.setdefault(_label(one, prefix), []).append(one)
-    for label, operations in sorted(layers.items(), key=lambda entry: _first_run(entry[1])):
-        yield Layer(number, label, sum(attributed.get(one.index, 0) for one in operations), tuple(operations))
+        layers.setdefault(label(one, prefix), []).append(one)
+    for name, operations in sorted(layers.items(), key=lambda entry: _first_run(entry[1])):
+        yield Layer(number, name, sum(attributed.get(one.index, 0) for one in operations), tuple(operations))
 
 
 def layers(network: NetworkReplay) -> tuple[Layer, ...]:
@@ -172,21 +170,17 @@ def layer_rows(network: NetworkReplay) -> tuple[LayerRow, ...]:
     return tuple(layer_row(network, layer) for layer in layers(network))
 
 
+_SUMS = ("cycles", "axi0_read_bytes", "axi0_write_bytes", "axi1_read_bytes", "axi1_write_bytes", "kernels", "transfers")
+
+
+def joined_row(name: str, rows: Sequence[LayerRow], share: float, mac_utilisation: float) -> LayerRow:
+    """A row with the sums of the cycles, bytes and operations of ``rows``."""
+    sums = {column: sum(getattr(row, column) for row in rows) for column in _SUMS}
+    return LayerRow(layer=name, operator="", share=share, binding="", mac_utilisation=mac_utilisation, **sums)
+
+
 def total_row(rows: tuple[LayerRow, ...], network: NetworkReplay) -> LayerRow:
     """The sums of ``rows`` under the name "total"; the utilisation is the network's."""
     macs = sum(one.op.macs for replay in network.replays for one in replay.operations if isinstance(one.op, KernelOperation))
     offered = sum(replay.cycles * replay.accelerator.macs_per_cycle for replay in network.replays)
-    return LayerRow(
-        layer="total",
-        operator="",
-        cycles=sum(row.cycles for row in rows),
-        share=1.0 if network.cycles else 0.0,
-        binding="",
-        axi0_read_bytes=sum(row.axi0_read_bytes for row in rows),
-        axi0_write_bytes=sum(row.axi0_write_bytes for row in rows),
-        axi1_read_bytes=sum(row.axi1_read_bytes for row in rows),
-        mac_utilisation=macs / offered if offered else 0.0,
-        kernels=sum(row.kernels for row in rows),
-        transfers=sum(row.transfers for row in rows),
-        axi1_write_bytes=sum(row.axi1_write_bytes for row in rows),
-    )
+    return joined_row("total", rows, 1.0 if network.cycles else 0.0, macs / offered if offered else 0.0)
