@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from fractions import Fraction
 from math import ceil
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form, FormRank
-from cascader.ethosu.search.hopeful import ANYWHERE, STEPS, hopeful, of_better_core, ratio
+from cascader.ethosu.search.hopeful import ANYWHERE, QUICK_CYCLES, STEPS, hopeful, of_better_core, ratio
 from cascader.ethosu.search.limits import LimitRequest
 from cascader.ethosu.search.remote_calls import (
     FormLimits,
@@ -32,7 +32,7 @@ from cascader.ethosu.search.remote_calls import (
     without_blocks,
 )
 from cascader.ethosu.search.task import Origin, Progress, Task, ignored, silent
-from cascader.search.workers import in_order, prepare
+from cascader.search.workers import begin, in_order, prepare
 
 T = TypeVar("T")
 
@@ -157,7 +157,7 @@ def explore(
     forms = _forms(task, origins)
     always = [form for form, origin in zip(forms, origins, strict=True) if not origin.smaller]
     always = always if bounds or room is None else worth_a_plan(always, room, executor, show)
-    asked, others = _asked(executor, always, bounds), [form for form, origin in zip(forms, origins, strict=True) if origin.smaller]
+    asked, others = _asked(executor, always, bounds=bounds), [form for form, origin in zip(forms, origins, strict=True) if origin.smaller]
     held = [executor.submit(least_of_plans, form) for form in others]
     outlines = list(answers(asked, "Planning stripes: {} of {} forms", show, [form.description for form in always]))
     smaller = _smaller(others, held, outlines, bounds, executor, show)
@@ -182,16 +182,21 @@ def worth_a_plan(forms: Sequence[Form], room: int, executor: Executor, show: Pro
     """The forms that are worth a plan. If there is room, they are close to the fewest expected cycles in unlimited bytes.
 
     There is room if the quickest form, planned, expects hardly more cycles in ``room`` bytes. No other form is then quicker than it is in
-    unlimited bytes, but for what changes save.
+    unlimited bytes, but for what changes save. Close forms are planned at the same time as the quickest one: they are needed in any case.
+
+    If several forms of a network that is not quick are close, a second process that waits begins here. Other starts, for which both
+    processes need the plans of one form, are made for quick networks only.
     """
     asked = [executor.submit(unbounded, form) for form in forms]
     least = list(answers(asked, "Estimating the cycles of {} of {} forms", show, [form.description for form in forms]))
-    quickest = least.index(min(least))
-    (expected,) = _promised([(forms[quickest], room)], Fraction(0), executor, show)
-    if expected is None or expected > WORTH_BYTES * least[quickest]:
-        return list(forms)
-    alike = [(form, room) for form in forms]
-    return [form for form, _ in hopeful(alike, least, ratio(least, 0, has_room=True))]
+    quickest, alike = forms[least.index(min(least))], [(form, room) for form in forms]
+    close = [form for form, _ in hopeful(alike, least, ratio(least, 0, has_room=True))]
+    if len(close) > 1 and min(least) > QUICK_CYCLES:
+        begin(executor, forms, ready)
+    planned: list[Future[Any]] = _asked(executor, close, bounds=False)
+    told = answers([*planned, executor.submit(promise, quickest, room, Fraction(0))], "Planning stripes: {} of {} forms", show)
+    expected: int | None = list(told)[-1]
+    return close if expected is not None and expected <= WORTH_BYTES * min(least) else list(forms)
 
 
 def _forms(task: Task, origins: Sequence[Origin]) -> list[Form]:
@@ -217,7 +222,7 @@ def _smaller(
     least = SMALLER * min(one.limits[0] for one in usual)
     # Few of these forms hold fewer bytes than the others do.
     fewer = [form for form, size in zip(others, in_order(held), strict=True) if size < least]
-    found = answers(_asked(executor, fewer, bounds), "Planning stripes of smaller forms: {} of {}", show)
+    found = answers(_asked(executor, fewer, bounds=bounds), "Planning stripes of smaller forms: {} of {}", show)
     return [(form, one) for form, one in zip(fewer, found, strict=True) if one.limits[0] < least]
 
 
@@ -235,7 +240,7 @@ def _gain_of_room(forms: Sequence[Form], outlines: Sequence[FormLimits], room: i
     return Fraction(fewest, with_more or 1)
 
 
-def _asked(executor: Executor, forms: Sequence[Form], bounds: bool) -> list[Future[FormLimits]]:  # noqa: FBT001  # it is handed on
+def _asked(executor: Executor, forms: Sequence[Form], *, bounds: bool) -> list[Future[FormLimits]]:
     return [executor.submit(outline, form, bounds) for form in forms]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from itertools import accumulate
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scheduling import DEFAULT
 
+import cascader.ethosu.search.search as searches
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.search.form import Form
@@ -204,14 +206,37 @@ def test_a_quick_search_refuses_at_once_what_the_smallest_drafts_exceed(home: st
         ([99_000, 90_000, 98_000], 90_000, [0, 1, 2]),
     ],
 )
-def test_forms_far_off_are_not_planned_where_there_is_room(least: list[int], expected: int, kept: list[int]) -> None:
+def test_forms_far_off_are_not_planned_where_there_is_room(
+    least: list[int], expected: int, kept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def form(cycles: int) -> Form:
         drafter = SimpleNamespace(unbounded=cycles)
         return cast("Form", SimpleNamespace(description="", cascader=SimpleNamespace(drafter=drafter, promise=lambda *_: expected)))
 
+    monkeypatch.setattr(searches, "outline", lambda *_: None)
     forms = [form(cycles) for cycles in least]
     with workers(1) as executor:
         assert worth_a_plan(forms, 1000, executor) == [forms[number] for number in kept]
+
+
+@pytest.mark.parametrize(("most", "early"), [(0, sys.platform == "linux"), (1 << 40, False)])
+def test_a_second_process_plans_close_forms_of_a_network_that_is_not_quick(
+    most: int,
+    early: bool,  # noqa: FBT001  # a case
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = load_task("portfolio:panorama")
+    monkeypatch.setattr(searches, "QUICK_CYCLES", most)
+
+    def found(processes: int) -> list[tuple[str, tuple[int, ...]]]:
+        with workers(processes, takes_part=True, late=True) as executor:
+            explored = explore(task, executor, bounds=False, room=1 << 20)
+            begun.append(not getattr(executor, "waits", True))
+            return [(form.name, limits) for form, limits in zip(explored.forms, explored.ladders, strict=True)]
+
+    begun: list[bool] = []
+    assert found(2) == found(1)
+    assert begun == [early, False]
 
 
 @pytest.mark.parametrize("source", ["zoo:resnet8", "zoo:ds_cnn"])
