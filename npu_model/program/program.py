@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from itertools import accumulate
+from math import prod
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.brief import Brief, Noted
 from npu_model.program.feature_map import ByteRange, DataType
@@ -61,10 +63,7 @@ class Binding(Struct, frozen=True):
     @property
     def size(self) -> int:
         """Bytes of the array."""
-        elements = 1
-        for extent in self.shape:
-            elements *= extent
-        return elements * self.dtype.bytes
+        return prod(self.shape) * self.dtype.bytes
 
     @property
     def byte_range(self) -> ByteRange:
@@ -121,6 +120,15 @@ class Program(Noted, frozen=True):
     def transfers(self) -> tuple[DmaOperation, ...]:
         """The DMA operations, in order."""
         return tuple(op for op in self.operations if isinstance(op, DmaOperation))
+
+    def keeping(self, kept: Sequence[int], operations: Iterable[Operation]) -> Program:
+        """The program with one of the ``operations`` in place of each that is ``kept``, by its index, and without the others."""
+        return replace(
+            self,
+            operations=tuple(operations),
+            words=tuple(self.words[index] for index in kept),
+            names=tuple(self.names[index] for index in kept) if self.names else (),
+        )
 
     def name(self, index: int) -> str:
         """Layer name of operation ``index``, "" if unknown."""

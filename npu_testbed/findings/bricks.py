@@ -105,7 +105,7 @@ def _narrowed(program: Program, depth: int) -> Program:
                 continue
             operations.append(replace(op, ifm=ifm or op.ifm, ofm=ofm, ifm2=ifm2))
         kept.append(index)
-    return replace(program, operations=tuple(operations), words=tuple(program.words[index] for index in kept), names=())
+    return program.keeping(kept, operations)
 
 
 def _live_peak(network: CompiledNetwork, depth: int) -> int:

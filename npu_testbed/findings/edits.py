@@ -23,7 +23,7 @@ def cycles_with(simulation: Simulation, program: Program, edited: Program) -> in
 def without(program: Program, left_out: Collection[int]) -> Program:
     """The Program without the operations of some indices."""
     kept = [index for index in range(len(program.operations)) if index not in left_out]
-    return _of(program, kept, program.operations)
+    return program.keeping(kept, (program.operations[index] for index in kept))
 
 
 def network_without(network: CompiledNetwork, left_out: Mapping[int, Collection[int]]) -> CompiledNetwork:
@@ -34,15 +34,6 @@ def network_without(network: CompiledNetwork, left_out: Mapping[int, Collection[
             without(step, left_out[number]) if isinstance(step, Program) and number in left_out else step
             for number, step in enumerate(network.steps)
         ),
-    )
-
-
-def _of(program: Program, kept: Sequence[int], operations: Sequence[Operation]) -> Program:
-    return replace(
-        program,
-        operations=tuple(operations[index] for index in kept),
-        words=tuple(program.words[index] for index in kept),
-        names=tuple(program.names[index] for index in kept) if program.names else (),
     )
 
 
@@ -64,7 +55,8 @@ def _wait(outstanding: int) -> DmaWait:
 def without_transfer(program: Program, index: int) -> Program:
     """The Program without a transfer; waits ask for the same number of the other transfers."""
     operations = _waits(program.operations, lambda outstanding, later: outstanding - (outstanding > later), index + 1)
-    return _of(program, [i for i in range(len(operations)) if i != index], operations)
+    kept = [number for number in range(len(operations)) if number != index]
+    return program.keeping(kept, (operations[number] for number in kept))
 
 
 def with_transfers(program: Program, transfers: Sequence[DmaOperation], at: int, wait: int, name: str) -> Program:

@@ -213,13 +213,9 @@ def without_arena_copies(network: CompiledNetwork) -> CompiledNetwork:
         """The program without its dropped copies, and with kernels for the other copies."""
         kept = [index for index in range(len(program.operations)) if (number, index) not in places]
         operations = (kernels.get((number, index), program.operations[index]) for index in kept)
-        names = [program.names[index] or ("" if (number, index) not in kernels else _COPY) for index in kept] if program.names else []
-        return replace(
-            program,
-            operations=tuple(_reading(op, left_out) if isinstance(op, KernelOperation) else op for op in operations),
-            words=tuple(program.words[index] for index in kept),
-            names=tuple(names),
-        )
+        made = program.keeping(kept, (_reading(op, left_out) if isinstance(op, KernelOperation) else op for op in operations))
+        names = zip(made.names, kept, strict=True) if made.names else ()
+        return replace(made, names=tuple(name or (_COPY if (number, index) in kernels else "") for name, index in names))
 
     steps = tuple(changed(number, step) if isinstance(step, Program) else step for number, step in enumerate(network.steps))
     return replace(network, steps=steps)
