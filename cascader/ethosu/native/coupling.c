@@ -187,6 +187,7 @@ static int side_fits(const Flat *flat, const Terms *t, int side)
     const i64 *loads = flat->at + flat->at[0];
     length -= flat->at[0];
     for (i64 i = 0; i < count; i++, option++) {
+        if (!are_within(option->block, 3, 1, 1, INT64_MAX)) return 0;
         if (option->load < 0 || option->load_end > length || option->load_end - option->load < LOAD_HEAD) return 0;
         const i64 *load = loads + option->load, places = load[LOAD_PLACES];
         if (places < 0 || !load_fits(load, option->load_end - option->load, side ? 0 : most(0, places - t->near), side ? least(t->near, places) : places))

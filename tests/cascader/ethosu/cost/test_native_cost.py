@@ -22,6 +22,7 @@ from test_mlw import BAD_HEADERS, KINDS, encode, pack
 from cascader.ethosu.cost import block_estimator, blockdep, kernel_flow
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.block_estimator import Estimator
+from cascader.ethosu.cost.block_option import Options
 from cascader.ethosu.cost.blockdep import Dependency
 from cascader.ethosu.cost.coupling import Coupling
 from cascader.ethosu.cost.estimate_terms import Facts, Terms
@@ -329,6 +330,20 @@ def test_two_kernels_share_the_same_in_all_of_their_blocks(name: str, device: st
             compiled, twin, costs = Coupling(before, after, chosen), Coupling(before, after, chosen), [one.cost for one in ones]
             assert compiled.together(ones, twos) == twin.together([*ones], [*twos])
             assert compiled.least(costs, ones, twos) == twin.least(costs, [*ones], [*twos])
+
+
+@pytest.mark.parametrize("side", range(3))
+def test_a_block_without_rows_columns_or_channels_is_refused(side: int) -> None:
+    """A quotient by it was found by a changed call under the sanitisers."""
+    chosen = accelerator("ethos-u55-128")
+    estimates = Estimates(Terms.of(chosen, profile("u55_high_end").memory_system(), DEFAULT_TIMING))
+    (before, first), (after, second), *_ = operations(NETWORKS[0])
+    ones, twos = (estimates.of(op, work, decoding_bytes(work)).staged.options for op, work in ((before, first), (after, second)))
+    changed = array("q", ones.flat)
+    changed[ones.begin + side] = 0
+    damaged = Options(memoryview(changed), ones.begin, len(ones), ones.sources, ones.latency)
+    with pytest.raises(ValueError, match="no kernels in a row"):
+        Coupling(before, after, chosen).together(damaged, twos)
 
 
 @pytest.mark.parametrize("device", accelerator_names())
