@@ -92,6 +92,14 @@ def test_the_proof_in_tensorir_takes_no_inputs(plan: Path, tmp_path: Path) -> No
     assert "--tensorir" in refusal("verify", plan, "--tensorir", "--input", tmp_path / "one.npy")
 
 
+@pytest.mark.parametrize("header", [b"{'descr': (", b'{\'shape\': """', b"{" * 60, b"{'descr': '|i1', 'shape': (1,", b"\\\n 1"])
+def test_a_header_that_ends_amid_a_statement_is_refused(header: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + (64).to_bytes(2, "little") + header.ljust(63) + b"\n" + RANDOM.tobytes())
+    with pytest.raises(InputError, match=r"damaged\.npy"):
+        inference_inputs(NETWORK, [path], 0, 0)
+
+
 @given(
     kind=st.sampled_from(("npy", "npz")),
     changes=st.lists(st.tuples(st.integers(0, 399), st.integers(0, 255)), max_size=4),
