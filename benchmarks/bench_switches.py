@@ -109,7 +109,7 @@ SWITCHES = (
     *(_constant("reblock", name, value) for name, value in (("GAIN", 1.0), ("FOLLOWED", 1))),
     *(_constant("sizes", name, value) for name, value in (("_SLICES", (12,)), ("_FINER", Fraction(1)))),
     _constant("wide_copies", "_WORTHWHILE", 1),
-    *(_move(name) for name in ("choose_blocks", "change_by_replays", "other_costs", "overlap")),
+    *(_move(name) for name in ("choose_blocks", "change_by_replays", "change_blocks", "other_costs", "overlap")),
     _move("fine_rows", ()),
     *(_move(name, value, "drafts") for name, value in (("regroupings", 0), ("moves", 1), ("prefetch", False), ("ends", False))),
 )

@@ -65,7 +65,9 @@ class CascadeOptions(Struct, frozen=True):
     few_forms: bool = False
     """Search only the forms that most answers come from, but all forms if these would hardly fit."""
     change_by_replays: bool = True
-    """Change blocks and copies of the best schedules by replays."""
+    """Change copies of the best schedules by replays."""
+    change_blocks: bool = True
+    """Change their blocks, too, in far more replays."""
     overlap: bool = True
     """Expect a job to begin before the previous one is done; off: when the previous one is done."""
     other_costs: bool = True

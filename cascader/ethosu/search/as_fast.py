@@ -19,7 +19,7 @@ from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import beyond
 from cascader.ethosu.search.remote_calls import at_limit, check, promise, smallest
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.replays import changed_by_replays, replayed, started_otherwise, starting_limits
+from cascader.ethosu.search.replays import changed_by_replays, replayed, started_otherwise, worth_a_start
 from cascader.ethosu.search.search import SearchSpace, answers, distinct
 from cascader.ethosu.search.task import Point, Progress, Task, silent
 from cascader.plan.pareto import pareto
@@ -181,7 +181,7 @@ class FastSearch:
     def start_otherwise(self) -> None:
         """Replay schedules that are best for other costs, in the arena of the schedule that misses the target by least."""
         missing = [one for one in pareto(self.found) if self.target < one.cycles <= self.target * EVEN and one.memory < self.bytes]
-        starts = [start for one in missing[-1:] for start in starting_limits(self.found, one.memory)]
+        starts = [(first.form, one.memory) for one in missing[-1:] for first in worth_a_start(self.found, one.memory)]
         self.found += started_otherwise(starts, self._task.replay, self._executor, self._show)
 
     def change(self) -> None:

@@ -20,12 +20,13 @@ from cascader.ethosu.search.exhaustive import MOST_PARTS, MOST_SCHEDULES, has_fe
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import frontier_of
-from cascader.ethosu.search.hopeful import QUICK_CYCLES
+from cascader.ethosu.search.hopeful import NEAR, QUICK_CYCLES
 from cascader.ethosu.search.limits import EVERYTHING, LimitRequest
 from cascader.ethosu.search.remote_calls import Anywhere, ready
 from cascader.ethosu.search.remote_calls import smallest as smallest_draft
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import (
+    COPIES_ALONE,
     QUICK_EFFORT,
     REACH,
     WHOLE_EFFORT,
@@ -37,10 +38,10 @@ from cascader.ethosu.search.replays import (
     is_quick,
     promising,
     replayed,
+    room_near,
     started_otherwise,
-    starting_limits,
-    starts_in_less_room,
     with_later_copies,
+    worth_a_start,
 )
 from cascader.ethosu.search.request import unseen
 from cascader.ethosu.search.search import (
@@ -178,7 +179,7 @@ class _Chooser(Struct, frozen=True):
             less = tuple(sorted({int(fastest.memory * share) for share in LESS_ROOM}))
             # With a budget, the forms that only save bytes have shown their worth; they hardly gain within fewer bytes.
             tried = self.explored if self.request.budget is None else self.explored.usual_alone
-            request = LimitRequest(frontier=False, budgets=less, blocks=blocks)
+            request = LimitRequest(frontier=False, budgets=less, blocks=blocks, most=int(fastest.cycles * NEAR))
             drafts += self._fitting(search(tried, request, self.executor, self.run.show).drafts)
         chosen = close(drafts)
         return chosen if blocks else distinct(in_their_blocks(chosen, self.explored, self.executor, self.run.show))
@@ -224,7 +225,7 @@ class _Chooser(Struct, frozen=True):
             firsts: dict[int, Replayed] = {}
             for one in even:
                 firsts.setdefault(one.cycles, one)
-            tried, effort = list(firsts.values()), QUICK_EFFORT
+            tried, effort = list(firsts.values()), QUICK_EFFORT if self.best.task.options.change_blocks else COPIES_ALONE
         effort = replace(effort, takers=self.takers)
         changed = changed_by_replays(tried, self.best.task.replay, self.executor, self.run.show, effort, self.best.rank)
         return min((*self._taken(changed), ordered[0]), key=self.best.rank)
@@ -252,13 +253,14 @@ class _Chooser(Struct, frozen=True):
         return tuple(later.get(one, one) for one in found)
 
     def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
-        """Drafts that are best for other costs, in the form of the fastest drafts; of few parts and quick, in a little less room, too.
+        """Drafts that are best for other costs, in the form of the fastest drafts; a quick one's in little more than its bytes.
 
         For the smallest aim they take no more bytes than these.
         """
         room = min(one.memory for one in found) if self.request.smallest else self._room
-        limits = starting_limits(found, room)
-        limits += [] if self.request.smallest else starts_in_less_room(limits, found, self.explored.least_of)
+        first = worth_a_start(found, room)
+        near = [(one.form, room_near(one, room, self.explored.least_of(one.form))) for one in first[:1] if has_few_parts(self.explored)]
+        limits = list(dict.fromkeys((*((one.form, room) for one in first), *near)))
         return self._taken(started_otherwise(limits, self.best.task.replay, self.executor, self.run.show, self.takers))
 
     def proven(self, fastest: Replayed) -> tuple[Replayed, Proof | None]:

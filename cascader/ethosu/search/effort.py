@@ -35,5 +35,5 @@ def options_of(effort: str, options: CascadeOptions) -> CascadeOptions:
     require_effort(effort)
     if effort == QUICK:
         drafts = replace(options.drafts, regroupings=options.drafts.regroupings // _QUICK)
-        return replace(options, few_forms=True, other_costs=False, change_by_replays=False, drafts=drafts)
+        return replace(options, few_forms=True, other_costs=False, change_blocks=False, drafts=drafts)
     return replace(options, drafts=replace(options.drafts, rows=_NO_LIMIT)) if effort == THOROUGH else options

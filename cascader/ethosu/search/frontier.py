@@ -16,7 +16,7 @@ from cascader.ethosu.search.cycle_targets import made_up
 from cascader.ethosu.search.limits import LimitRequest
 from cascader.ethosu.search.remote_calls import FOR_OTHERS, check
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, started_otherwise, starting_limits, within_reach
+from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, started_otherwise, within_reach, worth_a_start
 from cascader.ethosu.search.search import SearchResult, new_drafts
 from cascader.ethosu.search.task import Point, Progress, Task, silent
 from cascader.plan.pareto import pareto
@@ -207,7 +207,7 @@ def frontier_of(
         drafts = (*drafts, *more)
         seen = (*seen, *replayed(within_reach(more, drafts, reach), explored, task.replay, executor, show))
         count, points = len(seen), pareto(seen)
-    starts = [one for limit in (*budgets, *closer(points, targets)) for one in starting_limits(seen, limit)]
+    starts = [(one.form, limit) for limit in (*budgets, *closer(points, targets)) for one in worth_a_start(seen, limit)]
     seen = (*seen, *started_otherwise(starts, task.replay, executor, show))
     points = pareto(seen)
     seen = (*seen, *changed_by_replays(_worth_changes(points, budgets, targets), task.replay, executor, show))

@@ -30,11 +30,11 @@ class Closeness(Struct, frozen=True):
 STEPS = Fraction(0), Fraction(1, 8), Fraction(1, 2)
 """Parts of the search at a budget after which forms are dropped. Forms with the usual bytes stay at the first step if bytes are scarce."""
 
-_NEAR, _FAR = Fraction(106, 100), Fraction(110, 100)
+NEAR, _FAR = Fraction(106, 100), Fraction(110, 100)
 
 SCARCE = (
-    Closeness(QUICK_CYCLES, (_NEAR, _FAR, _FAR)),
-    Closeness(_NEVER, (_NEAR, _NEAR, Fraction(1015, 1000))),
+    Closeness(QUICK_CYCLES, (NEAR, _FAR, _FAR)),
+    Closeness(_NEVER, (NEAR, NEAR, Fraction(1015, 1000))),
 )
 """Ratios where more bytes would save cycles.
 
@@ -44,7 +44,7 @@ With 1.06 throughout, ds_cnn takes up to 4.6 % more cycles in scarce arenas. Wit
 
 ROOM = (
     Closeness(QUICKEST_CYCLES, (_FAR, _FAR, _FAR)),
-    Closeness(QUICK_CYCLES, (_NEAR, _NEAR, _NEAR)),
+    Closeness(QUICK_CYCLES, (NEAR, NEAR, NEAR)),
     Closeness(_NEVER, (Fraction(101, 100), Fraction(1005, 1000), Fraction(1005, 1000))),
 )
 """Ratios where more bytes would save no cycles: changes save less there.

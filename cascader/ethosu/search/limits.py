@@ -12,7 +12,8 @@ class LimitRequest(Struct, frozen=True):
 
     ``frontier`` asks for every limit of the ladder, ``smallest`` for the schedule that needs the least memory. For each arena in
     ``budgets`` (bytes) the best fitting schedule is wanted too; with ``fastest`` only the best of all. Without ``thorough`` a limit is
-    searched to its end only if that is promising. Without ``blocks`` the blocks of drafts are not chosen yet.
+    searched to its end only if that is promising. Without ``blocks`` the blocks of drafts are not chosen yet. With ``most`` cycles, a limit
+    is left out at which a form is expected to take more before any change.
     """
 
     frontier: bool = True
@@ -21,6 +22,7 @@ class LimitRequest(Struct, frozen=True):
     fastest: bool = False
     thorough: bool = False
     blocks: bool = True
+    most: int | None = None
 
     def limits(self, ladder: Sequence[int]) -> tuple[int, ...]:
         """The requested limits of a ladder."""

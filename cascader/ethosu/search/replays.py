@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from fractions import Fraction
-from itertools import accumulate, islice
+from itertools import accumulate
 from math import inf
 
 from msgspec import Struct
@@ -163,27 +163,9 @@ def _leading(found: Iterable[Replayed], limit: int) -> list[Replayed]:
     return list(others.values())
 
 
-def starting_limits(found: Iterable[Replayed], limit: int) -> list[tuple[Form, int]]:
-    """The forms of the fastest drafts in ``limit`` bytes, each with that limit; empty if the options have no other costs."""
-    return [(one.form, limit) for one in _leading(found, limit) if one.form.options.other_costs][:MOST_FORMS]
-
-
-FEW_PARTS = 10
-"""The most parts of a form that has other starts in less room, too. They take the least time there, and estimates err the most."""
-
-
-def starts_in_less_room(
-    starts: Sequence[tuple[Form, int]], found: Iterable[Replayed], least: Callable[[Form], int]
-) -> list[tuple[Form, int]]:
-    """The first form of the :func:`starting_limits` with the next smaller room, if its drafts are quick and it has few parts.
-
-    Smaller and larger budgets share that room (:func:`~cascader.ethosu.cascade.rooms`, from ``least`` bytes on). So what starts in it is
-    not lost in more room.
-    """
-    form, limit = next(iter(starts), (None, 0))
-    if form is None or len(form.network.graph.parts) > FEW_PARTS or not any(is_quick(one) for one in found if one.form is form):
-        return []
-    return [(form, room) for room in list(rooms(least(form), limit))[-1:]]
+def worth_a_start(found: Iterable[Replayed], limit: int) -> list[Replayed]:
+    """The fastest drafts in ``limit`` bytes, each of another form, that get other starts; empty if the options have no other costs."""
+    return [one for one in _leading(found, limit) if one.form.options.other_costs][:MOST_FORMS]
 
 
 def is_quick(draft: Replayed) -> bool:
@@ -191,15 +173,13 @@ def is_quick(draft: Replayed) -> bool:
     return draft.cycles <= QUICKEST_CYCLES
 
 
-def rooms_near(first: Replayed, limit: int, least: int) -> Iterator[int]:
-    """The bytes of a draft if they are below ``limit``, and for a quick draft the next larger room below it.
+def room_near(first: Replayed, limit: int, least: int) -> int:
+    """The room in which a draft's form is searched again: for a quick draft the next one above its bytes, otherwise the ``limit``.
 
-    Rooms begin at ``least`` bytes (:func:`~cascader.ethosu.cascade.rooms`), so they are the same for every limit.
+    Rooms begin at ``least`` bytes (:func:`~cascader.ethosu.cascade.rooms`), so they are the same for every limit, and what is found there
+    is not lost in more room.
     """
-    if first.memory < limit:
-        yield first.memory
-    if is_quick(first):
-        yield from islice((room for room in rooms(least, limit) if room > first.memory), 1)
+    return next((room for room in rooms(least, limit) if room > first.memory), limit) if is_quick(first) else limit
 
 
 def in_its_bytes(
@@ -213,13 +193,14 @@ def in_its_bytes(
     """Faster drafts from a search of the fastest draft's form in just its bytes, where divisions are drawn from other plans.
 
     So an answer is as good as one for a budget of just these bytes. A quick draft's form is searched in a little more room, too, which
-    smaller and larger budgets share (:func:`rooms_near`; ``least`` gives the lowest limit of a form). Of these drafts the slower ones
+    smaller and larger budgets share (:func:`room_near`; ``least`` gives the lowest limit of a form). Of these drafts the slower ones
     stay as well: replays may change them into the fastest.
     """
     first = next(iter(_leading(found, limit)), None)
     if first is None:
         return ()
-    asked = [executor.submit(at_limit, first.form, room) for room in rooms_near(first, limit, least(first.form))]
+    limits = sorted({first.memory, room_near(first, limit, least(first.form))} - {limit})
+    asked = [executor.submit(at_limit, first.form, room) for room in limits]
     made = distinct(draft for some in answers(asked, "Searching about the fastest draft's bytes: {} of {} arenas", show) for draft in some)
     known = {one.draft.runs for one in found}
     new = [draft for draft in made if draft.runs not in known]
@@ -316,14 +297,15 @@ class Effort(Struct, frozen=True):
     """Effort of changes by replays: the most cycles for the replays of a draft's blocks, and the number of drafts that get this effort.
 
     Copies get half of it. With ``turns`` the drafts compete: each gets its part of the effort, then the faster half gets another part, and
-    so on. Two drafts are left at the end, for which at most ``more`` turns follow while they gain. The ``takers``
-    make the changes (None: the processes of the draft's form).
+    so on. Two drafts are left at the end, for which at most ``more`` turns follow while they gain. Without ``blocks`` copies alone are
+    changed. The ``takers`` make the changes (None: the processes of the draft's form).
     """
 
     cycles: int
     drafts: int
     turns: int = 1
     more: int = 0
+    blocks: bool = True
     takers: Takers | None = None
 
     def affordable(self, found: Sequence[Replayed]) -> Sequence[Replayed]:
@@ -337,6 +319,9 @@ WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(36_000_000, 1, 2, 2)
 
 VWW has time for two drafts. Three drafts with a third of these cycles in a turn take 0.2 to 0.5 % more cycles in four of five arenas.
 """
+
+COPIES_ALONE = Effort(8_000_000, 2, blocks=False)
+"""Effort of a quick search: some hundredths of a second, and next to nothing for a large network."""
 
 
 _FINALISTS = 2
@@ -370,7 +355,7 @@ class _Turn(Struct, frozen=True):
         effort = self.effort
         blocks = effort.cycles if effort.turns == 1 else effort.cycles // 2
         copies = effort.cycles // 2 if self.number or effort.turns == 1 else 0
-        tried = blocks if effort.turns == 1 or blocks >= FEWEST_REPLAYS * one.cycles else 0
+        tried = blocks if effort.blocks and (effort.turns == 1 or blocks >= FEWEST_REPLAYS * one.cycles) else 0
         return Share(tried, copies, self.number * blocks, None if one is self.first else effort.cycles)
 
     def next(self, after: Sequence[Replayed], rank: Callable[[Replayed], tuple[float, ...]]) -> _Turn:

@@ -273,6 +273,9 @@ def search(
     pairs = zip(explored.forms, explored.ladders, strict=True)
     asked_of = ((form, rungs[0], dict.fromkeys((*request.budgets, *request.limits(rungs)))) for form, rungs in pairs)
     limits = [(form, limit) for form, least, some in asked_of for limit in some if limit >= least]
+    if request.most is not None:
+        promised = _promised(limits, STEPS[0], executor, show)
+        limits = [one for one, cycles in zip(limits, promised, strict=True) if cycles is not None and cycles <= request.most]
     whole = request.thorough or explored.is_tiny
     if not whole:
         if request.fastest:

@@ -23,7 +23,7 @@ from cascader.ethosu.search.form import OTHER_COSTS, Form, FormRank
 from cascader.ethosu.search.remote_calls import Anywhere, other_starts, ready
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replayed_changes import used_bytes
-from cascader.ethosu.search.replays import MOST_FORMS, SECOND, started_otherwise, starting_limits
+from cascader.ethosu.search.replays import MOST_FORMS, SECOND, started_otherwise, worth_a_start
 from cascader.ethosu.search.request import SIZE
 from cascader.ethosu.verify.check import check_schedule
 from cascader.search.workers import begin, workers
@@ -107,10 +107,10 @@ def test_the_second_form_has_other_starts_if_it_is_nearly_as_fast(second: float,
         return Replayed(form(number), Draft(b"", b"", b"", b"", memory, cycles), cycles)
 
     found = [made(1, int(1000 * second)), made(0, 1000), made(0, 1001), made(2, 1009, memory=9600)]
-    assert [place[0].rank.number for place in starting_limits(found, 960)] == wanted
+    assert [one.form.rank.number for one in worth_a_start(found, 960)] == wanted
     many = [made(number, 1000 + number) for number in range(3)]
-    assert len(starting_limits(many, 960)) == MOST_FORMS
-    assert starting_limits([made(0, EFFORT)], 960) == []
+    assert len(worth_a_start(many, 960)) == MOST_FORMS
+    assert worth_a_start([made(0, EFFORT)], 960) == []
 
 
 def test_a_tenth_more_room_is_no_slower_where_other_blocks_decide() -> None:

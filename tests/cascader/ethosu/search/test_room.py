@@ -21,10 +21,11 @@ from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.hopeful import QUICKEST_CYCLES, of_better_core
+from cascader.ethosu.search.limits import LimitRequest
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.replays import rooms_near, starts_in_less_room
+from cascader.ethosu.search.replays import COPIES_ALONE, changed_by_replays, replayed, room_near
 from cascader.ethosu.search.request import PERFORMANCE, SIZE, Run
-from cascader.ethosu.search.search import explore, worth_a_plan
+from cascader.ethosu.search.search import explore, search, worth_a_plan
 from cascader.ethosu.search.task import Task
 from cascader.frontends.tasks import task_of
 from cascader.search.workers import workers
@@ -104,36 +105,56 @@ def test_a_quick_network_in_much_room_is_as_fast_as_in_little(room: int) -> None
 @pytest.mark.parametrize(
     ("memory", "cycles", "limit", "wanted"),
     [
-        (1_008, QUICKEST_CYCLES, 2_000, [1_008, 1_104]),
-        (1_010, QUICKEST_CYCLES, 2_000, [1_010, 1_104]),
-        (1_010, QUICKEST_CYCLES, 1_104, [1_010]),
-        (1_010, QUICKEST_CYCLES, 1_010, []),
-        (1_010, QUICKEST_CYCLES + 1, 2_000, [1_010]),
+        (1_008, QUICKEST_CYCLES, 2_000, 1_104),
+        (1_010, QUICKEST_CYCLES, 2_000, 1_104),
+        (1_010, QUICKEST_CYCLES, 1_104, 1_104),
+        (1_010, QUICKEST_CYCLES, 1_010, 1_010),
+        (1_010, QUICKEST_CYCLES + 1, 2_000, 2_000),
     ],
 )
-def test_a_quick_draft_is_searched_in_its_bytes_and_in_the_next_room(memory: int, cycles: int, limit: int, wanted: list[int]) -> None:
+def test_a_quick_draft_is_searched_again_in_the_next_room(memory: int, cycles: int, limit: int, wanted: int) -> None:
     made = Replayed(cast("Form", None), Draft(b"", b"", b"", b"", memory, cycles), cycles)
-    assert list(rooms_near(made, limit, 1_000)) == wanted
+    assert room_near(made, limit, 1_000) == wanted
 
 
-@pytest.mark.parametrize(
-    ("parts", "cycles", "limit", "wanted"),
-    [
-        (10, QUICKEST_CYCLES, 1_300, [1_216]),
-        (10, QUICKEST_CYCLES, 1_217, [1_216]),
-        (10, QUICKEST_CYCLES, 1_216, [1_104]),
-        (10, QUICKEST_CYCLES, 1_000, []),
-        (11, QUICKEST_CYCLES, 1_300, []),
-        (10, QUICKEST_CYCLES + 1, 1_300, []),
-    ],
-)
-def test_a_quick_form_of_few_parts_has_other_starts_in_the_next_smaller_room(
-    parts: int, cycles: int, limit: int, wanted: list[int]
-) -> None:
-    form = cast("Form", SimpleNamespace(network=SimpleNamespace(graph=SimpleNamespace(parts=range(parts)))))
-    found = [Replayed(form, Draft(b"", b"", b"", b"", 1_000, cycles), cycles)]
-    assert starts_in_less_room([(form, limit)], found, lambda _: 1_000) == [(form, room) for room in wanted]
-    assert starts_in_less_room([], found, lambda _: 1_000) == []
+@given(memory=st.integers(1, 5_000), limit=st.integers(1, 5_000), more=st.integers(0, 5_000))
+def test_what_is_searched_again_is_the_same_in_more_room(memory: int, limit: int, more: int) -> None:
+    made = Replayed(cast("Form", None), Draft(b"", b"", b"", b"", memory, QUICKEST_CYCLES), QUICKEST_CYCLES)
+    room = room_near(made, limit, 1_000)
+    assert room == limit or memory < room == room_near(made, limit + more, 1_000)
+
+
+def test_in_less_room_a_form_far_from_the_fastest_is_not_searched() -> None:
+    task = load_task("zoo:tiny_residual")
+    with workers(1) as executor:
+        explored = explore(task, executor, bounds=False)
+        request = LimitRequest(frontier=False, budgets=(explored.most_bytes // 4, explored.most_bytes))
+        every = search(explored, request, executor).drafts
+        fastest = min(draft.cycles for draft in every)
+        near = search(explored, replace(request, most=fastest * 106 // 100), executor).drafts
+        assert search(explored, replace(request, most=1 << 62), executor).drafts == every
+    assert set(near) < set(every)
+    assert fastest in [draft.cycles for draft in near]
+
+
+def test_a_quick_search_changes_copies_and_no_blocks() -> None:
+    task = load_task("zoo:tiny_residual", effort="quick")
+    with workers(1) as executor:
+        explored = explore(task, executor, bounds=False)
+        drafts = search(explored, LimitRequest(frontier=False, budgets=(explored.most_bytes,)), executor).drafts
+        found = sorted(replayed(drafts, explored, task.replay, executor), key=lambda one: one.cycles)
+        changed = changed_by_replays(found, task.replay, executor, effort=COPIES_ALONE)
+    assert changed
+    assert {one.draft.jobs for one in changed} <= {one.draft.jobs for one in found}
+    assert min(one.cycles for one in changed) < found[0].cycles
+
+
+def test_a_quick_search_with_more_room_is_as_fast_as_with_what_just_fits() -> None:
+    """Replays change the copies of both. As they were drafted, the schedule in 38,400 bytes takes 0.34 % fewer cycles."""
+    task = load_task("portfolio:tile_at_ends", effort="quick")
+    with workers(1) as executor:
+        most, little = (choose(task, executor, budget, Run(bounds=False), effort="quick").point.cycles for budget in (42_320, 38_400))
+    assert most <= little * 1.002
 
 
 @st.composite
