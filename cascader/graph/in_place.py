@@ -7,45 +7,43 @@ row y of the input by then, for all groups and stripes.
 
 from __future__ import annotations
 
-from functools import cache
+import numpy as np
 
 from cascader.graph.row_graph import RowGraph
-from cascader.graph.row_maps import RowPropagator
+from cascader.graph.row_maps import RowPropagator, Rows
 
 
-def _is_done(propagator: RowPropagator, made: int, rows: int, until: int) -> bool:
-    """Whether a part that has made ``made`` of its ``rows`` reads none of the first ``until`` rows of its input any more."""
-    return made >= rows or (not propagator.whole and propagator.demand(made, made + 1)[0] >= until)
+def _is_done(propagator: RowPropagator, made: Rows, rows: int, until: Rows) -> bool:
+    """Whether a part that has made ``made`` of its ``rows`` reads none of the first ``until`` rows of its input any more, at any time."""
+    done = made >= rows
+    return bool((done if propagator.whole else done | (propagator.first_rows(made) >= until)).all())
 
 
 class LastReaders:
-    """Last readers of the tensors of one graph; the needs of a part's first rows are computed once."""
+    """Last readers of the tensors of one graph."""
 
     def __init__(self, graph: RowGraph) -> None:
         self._graph = graph
         self._readers, self._writers = graph.readers(), graph.writers()
-        self._needed = cache(self._needs)
 
-    def _needs(self, part: int, made: int) -> tuple[tuple[int, int], ...]:
-        """Earlier parts, each with rows that it surely has made once ``part`` has made its first ``made`` rows."""
-        facts, parts = self._graph.parts[part], self._graph.parts
-        return tuple(
-            (producer, parts[producer].rows_until(output, propagator.demand(0, made)[1]))
-            for tensor, propagator in facts.inputs
-            for producer, output in self._writers[tensor]
-            if producer < part
-        )
+    def _rows_behind(self, part: int, counts: Rows, first: int) -> dict[int, Rows]:
+        """Rows of parts from ``first`` up to ``part`` that are surely made once ``part`` has made its first ``counts`` rows.
 
-    def _rows_behind(self, part: int, count: int, first: int) -> list[int]:
-        """Rows of each part from ``first`` up to ``part`` that are surely made once ``part`` has made its first ``count`` rows."""
-        made = [0] * part + [count]
+        A part that is left out may have made none.
+        """
+        made = {part: counts}
         for index in range(part, first - 1, -1):
-            if made[index]:
-                facts = self._graph.parts[index]
-                made[index] = facts.rows if facts.atomic else made[index]
-                for producer, rows in self._needed(index, made[index]):
-                    if producer >= first and rows > made[producer]:
-                        made[producer] = rows
+            if index not in made:
+                continue
+            facts, rows = self._graph.parts[index], made[index]
+            begun = rows > 0
+            made[index] = rows = np.where(begun, facts.rows, 0) if facts.atomic else rows
+            for tensor, propagator in facts.inputs:
+                for producer, output in self._writers[tensor]:
+                    if first <= producer < index:
+                        sure = self._graph.parts[producer].rows_until_each(output, propagator.end_rows(np.maximum(rows, 1)))
+                        sure = np.where(begun, sure, 0)
+                        made[producer] = np.maximum(made[producer], sure) if producer in made else sure
         return made
 
     def is_last(self, part: int, tensor: int) -> bool:
@@ -54,10 +52,10 @@ class LastReaders:
         others = [(reader, propagator) for reader, propagator in self._readers[tensor] if reader != part]
         if any(reader > part for reader, _ in others):
             return False
+        if not others:
+            return True
         facts = graph.parts[part]
-        first = min((reader for reader, _ in others), default=part)
-        for count in range(1, facts.rows + 1) if others else ():
-            made, until = self._rows_behind(part, count, first), facts.written(0, 0, count, graph.tensors[tensor].rows)[1]
-            if not all(_is_done(propagator, made[reader], graph.parts[reader].rows, until) for reader, propagator in others):
-                return False
-        return True
+        counts = np.arange(1, facts.rows + 1)
+        until = facts.written_until(0, counts, graph.tensors[tensor].rows)
+        made, none = self._rows_behind(part, counts, min(reader for reader, _ in others)), np.zeros_like(counts)
+        return all(_is_done(needs, made.get(reader, none), graph.parts[reader].rows, until) for reader, needs in others)

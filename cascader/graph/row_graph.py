@@ -6,10 +6,11 @@ with rows of its own.
 
 from __future__ import annotations
 
+import numpy as np
 from msgspec import Struct
 
 from cascader.graph.cascader_graph import TensorKind
-from cascader.graph.row_maps import RowMap, RowPropagator
+from cascader.graph.row_maps import RowMap, RowPropagator, Rows
 from npu_model.shapes import ceil_div
 
 
@@ -113,6 +114,25 @@ class RowPart(Struct, frozen=True):
         if at is not None:
             return at.until(end, self.rows)
         return max(0, min(self.rows, 1 if self.atomic and end > 0 else end))
+
+    def rows_until_each(self, output: int, ends: Rows) -> Rows:
+        """Like :meth:`rows_until`, for many ends at once.
+
+        >>> RowPart("part", (), (0,), rows=16).rows_until_each(0, np.array([-1, 4, 20])).tolist()
+        [0, 4, 16]
+        """
+        at = self.map(output)
+        if at is not None:
+            return at.until_each(ends, self.rows)
+        sure = np.where(ends > 0, 1, 0) if self.atomic else np.maximum(ends, 0)
+        return np.minimum(sure, self.rows)
+
+    def written_until(self, output: int, counts: Rows, rows: int) -> Rows:
+        """The end of the rows of an output, a tensor of ``rows`` rows, in which the part's first rows lie, for many counts above 0."""
+        at = self.map(output)
+        if at is not None:
+            return at.highs(counts)
+        return np.full_like(counts, rows) if self.atomic else counts
 
 
 Writers = list[list[tuple[int, int]]]

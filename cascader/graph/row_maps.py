@@ -53,6 +53,15 @@ class RowMap(Struct, frozen=True):
             return 0
         return min(rows, ceil_div(beyond, self.step)) if self.step else rows
 
+    def until_each(self, ends: Rows, rows: int) -> Rows:
+        """Like :meth:`until`, for many ends at once.
+
+        >>> RowMap(offset=4096, step=512, reach=512, unit=512).until_each(np.array([0, 10, 99]), 16).tolist()
+        [0, 2, 16]
+        """
+        beyond = ends * self.unit - self.offset
+        return np.where(beyond > 0, np.minimum(rows, -(-beyond // self.step)) if self.step else rows, 0)
+
     def lows(self, firsts: Rows) -> Rows:
         """The first row of the tensor that rows from ``firsts`` on touch, for many stripes at once."""
         return (self.offset + firsts * self.step) // self.unit
@@ -123,3 +132,16 @@ class RowPropagator(Struct, frozen=True):
         """
         lows = np.zeros_like(firsts) if self.whole else np.maximum(0, (firsts * self.stride - self.pad) // self.upscale)
         return lows if self.at is None else self.at.lows(lows)
+
+    def end_rows(self, counts: Rows) -> Rows:
+        """The end of the rows of the tensor that the first output rows need, for many counts above 0.
+
+        >>> RowPropagator(rows=16, taps=3, pad=1).end_rows(np.array([1, 4, 16])).tolist()
+        [2, 5, 16]
+        """
+        needed = (counts - 1) * self.stride - self.pad + self.taps
+        highs = np.full_like(counts, self.rows) if self.whole else np.minimum(self.rows, -(-needed // self.upscale))
+        if self.at is None:
+            return highs
+        low = 0 if self.whole else max(0, -self.pad // self.upscale)
+        return np.where(highs > low, self.at.highs(highs), (self.at.offset + low * self.at.step) // self.at.unit)

@@ -7,7 +7,7 @@ tensors that pass by. Every plan holds the passing bytes in addition, so windows
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from itertools import accumulate, count, pairwise
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -55,12 +55,13 @@ class KnownPlans:
 class Windows:
     """Looks up windows of a graph."""
 
-    def __init__(self, scheduler: DepthFirstScheduler, known: KnownPlans) -> None:
+    def __init__(self, scheduler: DepthFirstScheduler, known: KnownPlans, passing: Sequence[int]) -> None:
+        """``passing`` holds the bytes of all tensors between each part and the next one."""
         self._known, self._scheduler, graph = known, scheduler, scheduler.graph
         self._users = [self._users_of(tensor) for tensor in range(len(graph.tensors))]
         tensors = [self._tensor(tensor) for tensor in range(len(graph.tensors))]
         self._parts = np.array([self._part(number, tensors) for number in range(len(graph.parts))], dtype=np.int64)
-        self._passing = self._passing_bytes()
+        self._passing = passing
         there = [users for users, tensor in zip(self._users, graph.tensors, strict=True) if tensor.kind.is_there_at_first]
         self._begun = max((users[0] if users else _FAR for users in map(sorted, there)), default=-1)
         """The last part that is first to use an input of the network."""
@@ -98,33 +99,6 @@ class Windows:
         after = tuple(number - earlier for earlier in part.after)
         own = part.rows, part.align, part.atomic, part.phase, part.most_rows, self._scheduler.needed[number]
         return self._known.number((own, inputs, outputs, in_place, after))
-
-    def _passing_bytes(self) -> list[int]:
-        """Bytes of all tensors between each part and the next one."""
-        graph, scheduler = self._scheduler.graph, self._scheduler
-        changes = [0] * (len(graph.parts) + 1)
-        for tensor, writers, readers, users in zip(graph.tensors, scheduler.writers, scheduler.consumers, self._users, strict=True):
-            is_kept, is_there = tensor.kind.stays_to_the_end, tensor.kind.is_there_at_first
-            begin = 0 if is_there else writers[0][0] if writers else len(graph.parts)
-            end = len(graph.parts) if is_kept else readers[-1][0] if readers else 0
-            if begin >= end:
-                continue
-            made, wanted = dict[int, int](), dict[int, int]()
-            for part, output in writers:
-                low, _ = graph.parts[part].written(output, 0, 1, tensor.rows)
-                _, high = graph.parts[part].written(output, 0, scheduler.needed[part], tensor.rows)
-                made[part], wanted[part] = max(made.get(part, 0), min(tensor.rows, high)), min(wanted.get(part, _FAR), low)
-            for part, propagator in readers:
-                wanted[part] = min(wanted.get(part, _FAR), propagator.demand(0, 1)[0])
-            borders = sorted({begin, end, *users})
-            rows = accumulate((made.get(part, 0) for part in borders), max)
-            lows = [*accumulate((wanted.get(part, _FAR) for part in reversed(borders)), min)][::-1]
-            for (first, last), ready, low in zip(pairwise(borders), rows, lows[1:], strict=False):
-                if begin <= first < end:
-                    size = max(0, (tensor.rows if is_there else ready) - (0 if is_kept else low)) * tensor.row_bytes
-                    changes[first] += size
-                    changes[last] -= size
-        return [*accumulate(changes)][:-1]
 
     def key(self, first: int, last: int, how: Hashable) -> Hashable | None:
         """The key of the plans of the groups between two parts; None if the window is not kept.

@@ -7,18 +7,18 @@ concatenations) need nothing special, as a skip tensor stays until its last read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_bytes import group_bytes
 from cascader.plan.group_costs import CostModel, KnownCosts, staged_cycles, worth_staging
-from cascader.plan.known_plans import KnownPlans, Windows
+from cascader.plan.known_plans import KnownPlans, Lines, Windows
 from cascader.plan.pareto import pareto
+from cascader.plan.passing import PassingBytes
 from cascader.plan.plan import Plan
 from cascader.plan.proposals import PlanTable
 from npu_model.native import native
@@ -28,6 +28,7 @@ _FIELDS = 7
 """Numbers of a plan in the compiled core: first part, bytes, cycles, cold cycles, stripe rows, inner rows, index into ``staging``."""
 
 
+_NO_LINES = np.empty((0, _FIELDS), dtype=np.int64)
 _MOST_SLICED = 40
 """The most parts of a group, also where several of them count as one."""
 
@@ -51,6 +52,25 @@ class PlanOptions(Struct, frozen=True):
 
 RowPlan = Plan[Group]
 """A plan of stripes of rows, depth-first."""
+
+
+class _OpenBorders:
+    """The borders between parts at which groups of at most so many bytes may begin and end."""
+
+    def __init__(self, least: Sequence[int], within: int) -> None:
+        """``least`` holds bytes that every group at the border after each part takes."""
+        self._is_low = [size <= within for size in least]
+        self._is_reached = [True] + [False] * len(least)
+        self._within = within
+
+    def may_end(self, firsts: range) -> bool:
+        """Whether some group that begins with one of ``firsts`` and ends with the last of them may be in a proposal."""
+        return self._is_low[firsts[-1]] and any(self._is_reached[firsts.start : firsts.stop])
+
+    def note(self, last: int, lines: Lines) -> None:
+        """Note the plans of the groups that end with a part."""
+        firsts = lines[lines[:, 1] <= self._within, 0].tolist()
+        self._is_reached[last + 1] = any(self._is_reached[first] for first in firsts)
 
 
 def _up_to(limit: int, sizes: Mapping[int, int]) -> tuple[int, ...]:
@@ -129,10 +149,14 @@ class Planner:
         """For every part, the Pareto plans of the groups that end with it, group by group."""
         return tuple(tuple(self._plans_ending(last)) for last in range(len(self.graph.parts)))
 
-    def table(self) -> PlanTable[Group]:
-        """The plans of :meth:`all_plans` as a table, each made on demand."""
+    def table(self, within: int | None = None, until: int | None = None) -> PlanTable[Group]:
+        """The plans of :meth:`all_plans` as a table, each made on demand.
+
+        The table leaves out plans that no proposal of at most ``within`` bytes has, and those that end with part ``until`` or a later one.
+        Without the compiled core all plans are made.
+        """
         if _NATIVE is None:
-            return PlanTable.of(self.all_plans())
+            return PlanTable.of(self.all_plans()[:until])
         parts, cost = range(len(self.graph.parts)), self.cost
         facts = [
             self._known.begins[:-1].tolist(),
@@ -140,9 +164,17 @@ class Planner:
             [cost.transfer_cycles(part) for part in parts],
         ]
         flat = np.array(facts, dtype=np.int64)
-        windows = None if self._known_plans is None else Windows(self.scheduler, self._known_plans)
-        found = [self._lines_ending(flat, last, windows) for last in parts]
-        lines = np.concatenate([np.empty((0, _FIELDS), dtype=np.int64), *found])
+        passing = PassingBytes(self.scheduler)
+        windows = None if self._known_plans is None else Windows(self.scheduler, self._known_plans, passing.sizes)
+        open_ = None if within is None else _OpenBorders(passing.least(), within)
+        found = []
+        for last in parts[:until]:
+            firsts = self._firsts(last)
+            lines = self._lines_ending(flat, firsts, windows) if open_ is None or open_.may_end(firsts) else _NO_LINES
+            found.append(lines)
+            if open_ is not None:
+                open_.note(last, lines)
+        lines = np.concatenate([_NO_LINES, *found])
         begins = np.cumsum([0, *map(len, found)], dtype=np.int64)
 
         @cache
@@ -154,16 +186,16 @@ class Planner:
 
         return PlanTable(np.ascontiguousarray(lines[:, :4]), begins, plan)
 
-    def _lines_ending(self, facts: npt.NDArray[np.int64], last: int, windows: Windows | None) -> npt.NDArray[np.int64]:
-        """Like :meth:`_plans_ending`, by the compiled core.
+    def _lines_ending(self, facts: Lines, firsts: range, windows: Windows | None) -> Lines:
+        """Like :meth:`_plans_ending`, by the compiled core, for groups that begin with one of ``firsts`` and end with the last of them.
 
         ``facts`` holds where the parts' costs begin, and their constants' bytes and cycles. Plans of equal ``windows`` are made once.
         """
-        firsts, options = self._firsts(last), self.options
+        last, options = firsts[-1], self.options
         rows = self._stripe_choices(firsts[0], last) if len(firsts) > 1 else ()
         alone = self._stripe_choices(last, last)
 
-        def made() -> npt.NDArray[np.int64]:
+        def made() -> Lines:
             how = last, firsts[0], *alone, options.in_place
             few = [np.array(numbers, dtype=np.int64) for numbers in (options.staging, rows, options.inner_rows, how)]
             assert _NATIVE is not None  # noqa: S101  # whoever calls knows

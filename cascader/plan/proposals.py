@@ -120,21 +120,24 @@ def propose_in_python(ending: Sequence[Sequence[Plan[G]]], limit: int, cold: Fra
     return Proposal(tuple(reversed(covered)))
 
 
-def smallest_limit(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> int:
-    """Least limit for which there is a proposal: below it no plans of this class cover the graph.
-
-    InputError if none ever do.
-    """
-    table = _table(plans)
-    firsts, sizes = table.columns[:, 0], table.columns[:, 1]
-    least = np.full(len(table.begins), _UNREACHED, dtype=np.int64)
+def least_limit(plans: PlanTable[G]) -> int | None:
+    """Least limit for which there is a proposal: below it no plans of this class cover the graph. None if none ever do."""
+    firsts, sizes = plans.columns[:, 0], plans.columns[:, 1]
+    least = np.full(len(plans.begins), _UNREACHED, dtype=np.int64)
     least[0] = 0
-    for part, (begin, end) in enumerate(pairwise(table.begins.tolist())):
+    for part, (begin, end) in enumerate(pairwise(plans.begins.tolist())):
         least[part + 1] = np.maximum(least[firsts[begin:end]], sizes[begin:end]).min(initial=_UNREACHED)
-    if least[-1] == _UNREACHED:
+    return None if least[-1] == _UNREACHED else int(least[-1])
+
+
+def smallest_limit(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> int:
+    """Like :func:`least_limit`; InputError if no plans ever cover the graph."""
+    table = _table(plans)
+    found = least_limit(table)
+    if found is None:
         last = next(part for part, (begin, end) in enumerate(pairwise(table.begins.tolist())) if begin == end)
         raise InputError(f"No plan of these options ends with part {last}, so that none cover the graph: allow longer groups.")
-    return int(least[-1])
+    return found
 
 
 def frontier(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> tuple[Proposal[G], ...]:

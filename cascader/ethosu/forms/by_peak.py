@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.channel_stripes import Block, Stripes, blocks, in_channel_stripes
 from cascader.ethosu.forms.dead_rows import depthwise_over_dead_rows, over_dead_rows
-from cascader.ethosu.forms.placed import placed_peak
-from cascader.ethosu.forms.planned import Peak, planned_peak
+from cascader.ethosu.forms.placed import placed_within
+from cascader.ethosu.forms.planned import Peak, Peaks, planned_within
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Wanted
 from npu_model.accelerator import Accelerator
@@ -56,6 +56,13 @@ State = tuple[int, frozenset[tuple[str, int]], frozenset[str]]
 """A network, perhaps in tiles, by its identity, the cuts of its blocks, and the convolutions that write over dead rows."""
 
 
+class KnownForms(Struct, frozen=True):
+    """Forms that choices have made from the same networks, and the peaks of their plans. A network is None if it cannot be made."""
+
+    networks: dict[State, Network | None] = field(default_factory=dict)
+    peaks: Peaks = field(default_factory=lambda: Peaks(planned_within))
+
+
 class PeakTerms(Struct, frozen=True):
     """Terms of a choice: the limit of multiply-accumulates, the device, and the homes of tensors."""
 
@@ -65,6 +72,8 @@ class PeakTerms(Struct, frozen=True):
     homes: Sequence[Wanted]
     dead_rows: bool = True
     """Whether depthwise convolutions may write over dead rows: a choice may take another way without."""
+    known: KnownForms = field(default_factory=KnownForms)
+    """What other choices have made, of the same networks for the same homes."""
 
 
 class PeakChoice:
@@ -72,7 +81,7 @@ class PeakChoice:
 
     def __init__(self, base: Network, tiles: Sequence[TiledForm], terms: PeakTerms) -> None:
         self.base, self.now, self._tiles, self._terms = base, base, tiles, terms
-        self._measure = planned_peak
+        self._peaks = terms.known.peaks
         self._cuts: dict[str, int] = {}
         self._known = {id(base)}
         self._shared: frozenset[str] = frozenset()
@@ -85,14 +94,20 @@ class PeakChoice:
         macs = base.macs + sum(found[name].macs(cut) for name, cut in cuts.items())
         if macs > terms.most or len(base.graph.parts) + more > MOST_STRIPED:
             return None
-        striped = in_channel_stripes(base, cuts, terms.device, terms.sources)
-        made = None if striped is None else over_dead_rows(striped, self._shared, terms.device, terms.sources)
-        return None if made is None or len(made.graph.parts) > MOST_STRIPED else made
+        state, known = self._state(base), terms.known.networks
+        if state not in known:
+            striped = in_channel_stripes(base, cuts, terms.device, terms.sources)
+            made = None if striped is None else over_dead_rows(striped, self._shared, terms.device, terms.sources)
+            known[state] = None if made is None or len(made.graph.parts) > MOST_STRIPED else made
+        return known[state]
+
+    def _state(self, base: Network) -> State:
+        return id(base), frozenset(self._cuts.items()), self._shared
 
     @property
     def state(self) -> State:
         """The form as a hashable value, because two choices may reach the same form."""
-        return id(self.base), frozenset(self._cuts.items()), self._shared
+        return self._state(self.base)
 
     def candidate(self, size: int) -> Candidate:
         """The last form that could be made, which has ``size`` bytes."""
@@ -104,12 +119,12 @@ class PeakChoice:
 
     def count_addresses(self) -> None:
         """From now on, a peak is what the addresses of plans reach."""
-        self._measure = placed_peak
+        self._peaks = Peaks(placed_within)
         self._kept_apart.clear()
 
-    def peak(self) -> Peak:
-        """The peak of the last form that could be made."""
-        return self._measure(self.now, self._terms.homes)
+    def peak(self, about: int | None = None) -> Peak:
+        """The peak of the last form that could be made; it is found in less time if it has at most ``about`` bytes."""
+        return self._peaks.of(self.now, self._terms.homes, about)
 
     def changed(self, peak: Peak) -> bool:
         """Change the form at its peak; returns whether a form without too much recomputed work or too many parts was found."""
@@ -139,7 +154,8 @@ class PeakChoice:
         names = {one.name for one in able if one.name in peak.parts} - self._kept_apart
         before = self._shared
         for some in ([names], [{name} for name in sorted(names)[:_ALONE]] if len(names) > 1 else []):
-            found = [(one.size, len(one.parts), sorted(new)) for new in some if new and (one := self._peak_with(before | new)) is not None]
+            peaks = ((self._peak_with(before | new, peak.size), sorted(new)) for new in some if new)
+            found = [(one.size, len(one.parts), new) for one, new in peaks if one is not None]
             size, count, chosen = min(found, default=(peak.size, len(peak.parts), []))
             if (size, count) < (peak.size, len(peak.parts)):
                 self._shared = before.union(chosen)
@@ -147,12 +163,12 @@ class PeakChoice:
         self._kept_apart |= names
         return False
 
-    def _peak_with(self, shared: frozenset[str]) -> Peak | None:
-        """The peak with other convolutions over dead rows; None if that form has too many parts."""
+    def _peak_with(self, shared: frozenset[str], most: int) -> Peak | None:
+        """The peak with other convolutions over dead rows; None if that form has too many parts, or holds more than ``most`` bytes."""
         before, self._shared = self._shared, shared
         made = self.made()
         self._shared = before
-        return None if made is None else self._measure(made, self._terms.homes)
+        return None if made is None else self._peaks.within(made, self._terms.homes, most)
 
     def refine(self, peak: Peak) -> bool:
         """Cut the blocks at the peak finer, or take other tiles; returns whether that was possible."""
@@ -181,13 +197,13 @@ class PeakChoice:
         return False
 
 
-def by_peak(choice: PeakChoice, worthwhile: Callable[[int, int], bool], seen: set[State]) -> Iterator[Candidate]:
+def by_peak(choice: PeakChoice, worthwhile: Callable[[int, int], bool], seen: set[State], about: int | None = None) -> Iterator[Candidate]:
     """Ever smaller forms of a network with blocks in stripes of channels, beginning with the network or some of its tiles.
 
     ``worthwhile`` says whether a form with the first number of bytes is worth having next to one with the second. The choice ends at a form
-    that an earlier choice has ``seen``, because it would continue in the same way.
+    that an earlier choice has ``seen``, because it would continue in the same way. The first one holds ``about`` so many bytes.
     """
-    yield from _ever_smaller(choice, choice.peak(), worthwhile, seen)
+    yield from _ever_smaller(choice, choice.peak(about), worthwhile, seen)
 
 
 def by_addresses(choice: PeakChoice, worthwhile: Callable[[int, int], bool]) -> Iterator[Candidate]:
@@ -202,7 +218,7 @@ def _ever_smaller(choice: PeakChoice, peak: Peak, worthwhile: Callable[[int, int
     least, waits = peak.size, 0
     while waits < _PATIENCE and choice.changed(peak) and choice.state not in seen:
         seen.add(choice.state)
-        peak, waits = choice.peak(), waits + 1
+        peak, waits = choice.peak(least), waits + 1
         if worthwhile(peak.size, least):
             least, waits = peak.size, 0
             yield choice.candidate(peak.size)

@@ -154,11 +154,15 @@ class Tiling(Struct, frozen=True):
 
     def border(self, width: int, at: int) -> int:
         """The first column of tile ``at`` in a result of some width."""
-        first = self.first or Fraction(1, self.count)
-        inside = 1 - first - (self.last or Fraction(1, self.count))
         if at in (0, self.count):
             return width * at // self.count
-        return int(width * (first + (inside * (at - 1) / (self.count - 2) if at > 1 else 0)))
+        # A search asks for thousands of borders, and fractions take long.
+        first, of_first = (self.first or Fraction(1, self.count)).as_integer_ratio()
+        last, of_last = (self.last or Fraction(1, self.count)).as_integer_ratio()
+        if at == 1:
+            return width * first // of_first
+        inside, others = of_first * of_last - first * of_last - last * of_first, self.count - 2
+        return width * (first * of_last * others + inside * (at - 1)) // (of_first * of_last * others)
 
 
 class TileSpans(Struct, frozen=True):

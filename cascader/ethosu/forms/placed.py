@@ -8,7 +8,7 @@ import numpy as np
 
 from cascader.allocate import allocate
 from cascader.allocate.extents import Extents
-from cascader.ethosu.forms.planned import Peak, plans_at_peak
+from cascader.ethosu.forms.planned import Peak, Plans, plans_at_peak, plans_within
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.plan.buffers import buffers
@@ -23,7 +23,16 @@ _MOVES = 30_000
 
 def placed_peak(network: Network, homes: Sequence[Wanted] = ()) -> Peak:
     """The bytes that addresses of the plans of :func:`cascader.ethosu.forms.planned.planned_peak` reach, and the parts that run there."""
-    plans = plans_at_peak(network, homes)
+    return _placed(network, plans_at_peak(network, homes))
+
+
+def placed_within(network: Network, homes: Sequence[Wanted], most: int | None) -> Peak | None:
+    """Like :func:`placed_peak`; None if the plans hold more than ``most`` bytes."""
+    plans = plans_within(network, homes, most)
+    return None if plans is None else _placed(network, plans)
+
+
+def _placed(network: Network, plans: Plans) -> Peak:
     jobs = group_table(plans.scheduler, plans.groups)
     extents = buffers(plans.scheduler, jobs, plans.groups).extents
     size, addresses = allocate(extents, moves=_MOVES)

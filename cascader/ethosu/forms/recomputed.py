@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.by_peak import Candidate, PeakChoice, PeakTerms, State, TiledForm, by_addresses, by_peak
+from cascader.ethosu.forms.by_peak import Candidate, KnownForms, PeakChoice, PeakTerms, State, TiledForm, by_addresses, by_peak
 from cascader.ethosu.forms.column_spans import ColumnSpan, Tiling, segment
 from cascader.ethosu.forms.placed import MANY_PARTS, placed_peak
 from cascader.ethosu.forms.planned import planned_bytes, planned_front
@@ -55,10 +56,12 @@ WORTHWHILE = Fraction(99, 100)
 
 
 class _Tiler:
-    """Cuts one network into tiles that do at most ``most`` multiply-accumulates."""
+    """Cuts one network into tiles that do at most ``most`` multiply-accumulates, to hold fewer bytes than ``below``."""
 
-    def __init__(self, network: Network, most: int, homes: Sequence[Wanted], accelerator: Accelerator, sources: Sources) -> None:
-        self.network, self.most, self._homes = network, most, homes
+    def __init__(  # a network, two limits, and what it runs on
+        self, network: Network, most: int, below: int, homes: Sequence[Wanted], accelerator: Accelerator, sources: Sources
+    ) -> None:
+        self.network, self.most, self._below, self._homes = network, most, below, homes
         self._outside = {home.tensor for placed in homed_forms([network], homes) for home in placed.homes}
         self._device = accelerator, sources
         self._macs = network.macs
@@ -91,11 +94,14 @@ class _Tiler:
             yield from cuts
 
     def found(self, cut: ColumnSpan, tiling: Tiling) -> Candidate | None:
-        """A segment in some tiles; None if it recomputes too much, has too many parts, or is impossible."""
+        """A segment in some tiles; None if it recomputes too much, has too many parts, or is impossible.
+
+        A size of ``below`` bytes stands for that many or more.
+        """
         parts = len(self.network.graph.parts) + (cut.last - cut.first + 1) * (tiling.count - 1)
         again = self._again(cut, tiling) if parts <= MOST_PARTS else None
         made = tiled(self.network, cut, tiling, *self._device) if again is not None and again <= self.most else None
-        return None if made is None else Candidate(planned_bytes(made, self._homes), made.macs, made)
+        return None if made is None else Candidate(planned_bytes(made, self._homes, self._below), made.macs, made)
 
     def widths(self, cut: ColumnSpan, front: int) -> TileWidths:
         """The widths of a segment's tiles. ``front`` is the bytes of plans for two equal ones."""
@@ -104,7 +110,7 @@ class _Tiler:
     def front(self, cut: ColumnSpan, made: Candidate) -> TiledForm:
         """A segment in tiles with the bytes that they hold."""
         behind = len(self.network.graph.parts) - cut.last - 1
-        return TiledForm(planned_front(made.network, len(made.network.graph.parts) - behind, self._homes), made)
+        return TiledForm(planned_front(made.network, len(made.network.graph.parts) - behind, self._homes, self._below), made)
 
 
 def _smallest(found: Iterable[Candidate | None]) -> list[Candidate]:
@@ -150,8 +156,9 @@ def _with_recomputed_skips(network: Network, most: int, homes: Sequence[Wanted],
     """The network with one recomputed skip, then one more as long as that holds fewer bytes; ``least`` is the bytes of the network."""
     for _ in range(_SKIPS):
         made = (one for one in recomputed_skips(network, least // _SMALL) if one.macs <= most and len(one.graph.parts) <= MOST_PARTS)
-        best = next(iter(_smallest(Candidate(planned_bytes(one, homes), one.macs, one) for one in made)), None)
-        if best is None or best.size >= least * WORTHWHILE:
+        below = ceil(least * WORTHWHILE)
+        best = next(iter(_smallest(Candidate(planned_bytes(one, homes, below), one.macs, one) for one in made)), None)
+        if best is None or best.size >= below:
             return
         network, least = best.network, best.size
         yield best
@@ -164,6 +171,8 @@ class _Start(Struct, frozen=True):
     tiles: Sequence[TiledForm]
     most: int
     dead_rows: bool
+    about: int
+    """The bytes of its plans, or a guess."""
 
 
 class _End(Struct, frozen=True):
@@ -174,16 +183,16 @@ class _End(Struct, frozen=True):
     choice: PeakChoice
 
 
-def _starts(base: Network, best: Sequence[Candidate], tiles: Sequence[TiledForm], most: int) -> Iterator[_Start]:
-    """The starts among a network and its forms in tiles, each without dead rows and with them."""
+def _starts(base: Network, best: Sequence[Candidate], tiles: Sequence[TiledForm], most: int, least: int) -> Iterator[_Start]:
+    """The starts among a network of ``least`` bytes and its forms in tiles, each without dead rows and with them."""
     # Blocks in stripes may gain more than tiles by the same multiply-accumulates, so a few tiles are a start, too.
     few = min((one.form for one in tiles), key=lambda one: one.macs, default=None)
-    networks = {id(one.network): one.network for one in (*_smallest(best)[:1], *([few] if few else []))} or {id(base): base}
-    if id(base) not in networks:
+    chosen = {id(one.network): (one.network, one.size) for one in (*_smallest(best)[:1], *([few] if few else []))}
+    if chosen:
         # Dead rows need no multiply-accumulates, so they may gain without tiles.
-        yield _Start(base, (), base.macs, dead_rows=True)
-    for network, dead_rows in product(networks.values(), (False, True)):
-        yield _Start(network, tiles, most, dead_rows)
+        yield _Start(base, (), base.macs, dead_rows=True, about=least)
+    for (network, size), dead_rows in product(chosen.values() or [(base, least)], (False, True)):
+        yield _Start(network, tiles, most, dead_rows, about=size)
 
 
 def _worthwhile(size: int, least: int) -> bool:
@@ -209,14 +218,14 @@ def recomputed(
     skip = list(_with_recomputed_skips(network, bound, homes, least))[-1:] if most > 1 else []
     found, ends = list(skip), list[_End]()
     for base in (network, *(one.network for one in skip)):
-        best, tiles = _in_tiles(_Tiler(base, bound, homes, accelerator, sources), least) if most > 1 else ([], [])
+        best, tiles = _in_tiles(_Tiler(base, bound, ceil(least * WORTHWHILE), homes, accelerator, sources), least) if most > 1 else ([], [])
         found += best
         # A choice that may use dead rows goes on in another way from a form that one without them has seen.
-        seen = {False: set[State](), True: set[State]()}
-        for start in _starts(base, best, tiles, bound):
-            terms = PeakTerms(start.most, accelerator, sources, homes, start.dead_rows)
+        seen, known = {False: set[State](), True: set[State]()}, KnownForms()
+        for start in _starts(base, best, tiles, bound, least):
+            terms = PeakTerms(start.most, accelerator, sources, homes, start.dead_rows, known)
             choice = PeakChoice(start.network, start.tiles, terms)
-            made = list(by_peak(choice, _worthwhile, seen[start.dead_rows]))
+            made = list(by_peak(choice, _worthwhile, seen[start.dead_rows], start.about))
             found += made
             ends += [_End(made[-1].size, start.dead_rows, choice)] if made else []
     if below is not None and all(one.size >= below for one in found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from naive_rows import first_writes, lives
-from row_graphs import chain, divided_graphs, schedule_groups
+from row_graphs import chain, divided_graphs, row_graphs, schedule_groups
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import LastReaders
@@ -38,6 +38,36 @@ def test_a_row_is_overwritten_only_by_the_last_job_that_reads_it(divided: tuple[
         if part.in_place is not None:
             for row, step in written[part.outputs[0]].items():
                 assert life[part.in_place].get(row, (0, 0))[1] <= step
+
+
+def is_last(graph: RowGraph, part: int, tensor: int) -> bool:
+    """Like the method, one number of rows after the other."""
+    readers, writers, facts = graph.readers()[tensor], graph.writers(), graph.parts[part]
+    others = [(reader, needs) for reader, needs in readers if reader != part]
+    for count in range(1, facts.rows + 1):
+        made = [0] * part + [count]
+        for index in range(part, -1, -1):
+            own = graph.parts[index]
+            made[index] = own.rows if own.atomic and made[index] else made[index]
+            for read, needs in own.inputs if made[index] else ():
+                for producer, output in writers[read]:
+                    if producer < index:
+                        made[producer] = max(made[producer], graph.parts[producer].rows_until(output, needs.demand(0, made[index])[1]))
+        until = facts.written(0, 0, count, graph.tensors[tensor].rows)[1]
+        for reader, needs in others:
+            if reader > part or not (
+                made[reader] >= graph.parts[reader].rows or (not needs.whole and needs.demand(made[reader], made[reader] + 1)[0] >= until)
+            ):
+                return False
+    return True
+
+
+@settings(max_examples=300)
+@given(row_graphs(8))
+def test_the_last_reader_is_the_one_that_is_found_row_by_row(graph: RowGraph) -> None:
+    for number, part in enumerate(graph.parts):
+        for tensor, _ in part.inputs:
+            assert LastReaders(graph).is_last(number, tensor) == is_last(graph, number, tensor)
 
 
 @pytest.mark.parametrize("windows", [(SAME,), (SAME, WINDOW, SAME), (WINDOW, WINDOW), (WINDOW, SAME, WINDOW)])

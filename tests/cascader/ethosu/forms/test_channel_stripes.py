@@ -14,7 +14,7 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.by_peak import CUTS, Candidate, PeakChoice, PeakTerms, State, by_addresses, by_peak
 from cascader.ethosu.forms.channel_stripes import Stripes, blocks, in_channel_stripes
 from cascader.ethosu.forms.placed import MANY_PARTS, placed_peak
-from cascader.ethosu.forms.planned import planned_bytes, planned_front, planned_peak
+from cascader.ethosu.forms.planned import Peaks, planned_bytes, planned_front, planned_peak, planned_within
 from cascader.ethosu.forms.recomputed import WORTHWHILE, _chosen, _placed, recomputed
 from cascader.ethosu.network.network import Network
 from cascader.frontends.vela import import_network
@@ -172,6 +172,11 @@ def test_the_peak_names_the_parts_that_hold_it_and_the_front_holds_no_more() -> 
     assert set(peak.parts) & {part.name for block in blocks(network) for part in block.parts}
     assert planned_front(network, len(network.graph.parts)) >= peak.size
     assert planned_front(network, 1) < peak.size
+    for about in (1, peak.size // 2, peak.size):
+        assert planned_front(network, len(network.graph.parts), (), about) == planned_front(network, len(network.graph.parts))
+        assert Peaks(planned_within).of(network, (), about) == peak
+    for below in (1, peak.size, peak.size + 1):
+        assert planned_bytes(network, (), below) == min(peak.size, below)
 
 
 def test_of_two_blocks_that_share_a_part_one_is_cut() -> None:
