@@ -1,11 +1,12 @@
 # ruff: noqa: INP001  # a script of its own, no package
 """Time of a compilation beside Vela's of the same network: both commands in turn, by the clock and in CPU seconds.
 
-    python benchmarks/bench_beside_vela.py MODEL [MODEL ...] [--runs 3] [--effort quick] [--jobs N]
+    python benchmarks/bench_beside_vela.py MODEL [MODEL ...] [--optimise Size] [--runs 3] [--effort quick] [--jobs N]
 
-A row a network: the medians of `vela MODEL` and of `npu-testbed compile MODEL` with all of their processes, and their ratios. ``without
-Vela's`` leaves the CPU seconds of the runs of Vela out that a compilation needs itself: as a legaliser, as what it is held to, and the
-other core; a run before keeps what Vela wrote (`benchmarks/kept_vela.py`). The last row has the geometric means of the ratios.
+A row a network: the medians of `vela MODEL` and of `npu-testbed compile MODEL` with all of their processes, and their ratios. Both get
+``--optimise``. ``without Vela's`` leaves the CPU seconds of the runs of Vela out that a compilation needs itself: as a legaliser, as what
+it is held to, and the other core; a run before keeps what Vela wrote (`benchmarks/kept_vela.py`). The last row has the geometric means of
+the ratios.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ HEADERS = ("network", "Vela s", "ours s", "ratio", "Vela CPU s", "ours CPU s", "
 
 def measured(source: str, options: argparse.Namespace) -> list[float]:
     """Clock and CPU seconds of Vela's, of ours, and CPU seconds of ours without Vela's runs."""
-    words = ("compile", "model.tflite", *DEVICE, "--effort", options.effort, *(("--jobs", str(options.jobs)) if options.jobs else ()))
+    aim = ("--optimise", options.optimise)
+    words = ("compile", "model.tflite", *DEVICE, *aim, "--effort", options.effort, *(("--jobs", str(options.jobs)) if options.jobs else ()))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         Path(folder, "model.tflite").write_bytes(load_model(source).data)
         Path(folder, "kept").mkdir()
@@ -37,7 +39,7 @@ def measured(source: str, options: argparse.Namespace) -> list[float]:
         seconds(kept, folder)
         taken = []
         for _ in range(options.runs):
-            vela = seconds((*VELA, "model.tflite", "--output-dir", "vela"), folder)
+            vela = seconds((*VELA, "model.tflite", *aim, "--output-dir", "vela"), folder)
             taken.append((*vela, *seconds((*OURS, *words, "--output-dir", "ours"), folder), seconds(kept, folder)[1]))
     return [median(column) for column in zip(*taken, strict=True)]
 
@@ -47,6 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--optimise", choices=("Performance", "Size"), default="Performance")
     parser.add_argument("--effort", default="standard")
     parser.add_argument("--jobs", type=int)
     options = parser.parse_args()
