@@ -48,12 +48,12 @@ def job_times(draw: st.DrawFn, part: int, *, contended: bool) -> JobTimes:
 
 @st.composite
 def with_front(draw: st.DrawFn, times: JobTimes) -> JobTimes:
-    """Some times with commands that are fetched, and a table that is loaded."""
+    """Some times with commands that are fetched, a table that is loaded, and constants that are read ahead."""
     commands, first, ahead = draw(st.integers(0, 30)), draw(st.integers(0, 40)), draw(st.integers(1, 30))
     found = FrontTimes(commands, commands + draw(st.integers(0, 20)), first, ahead, copy_commands=draw(st.integers(0, 10)))
     if not times.copier:
         found = found._replace(table=draw(st.sampled_from([0, 7])), late_table=draw(st.sampled_from([0, 9])))
-    return times._replace(front=found)
+    return times._replace(front=found, reading=times.home and draw(st.sampled_from([0, times.home // 2, times.home + 9])))
 
 
 def transfer_times(part: int) -> st.SearchStrategy[JobTimes]:

@@ -216,12 +216,16 @@ static void delay(Run *run, i64 step, i64 start)
     const i64 *job = times(run, step);
     int staged = run->ready[run->job_parts[step]] != NOT_READY;
     i64 alone = job[staged ? TIME_STAGED : TIME_DIRECT], contended = job[staged ? TIME_STAGED_CONTENDED : TIME_CONTENDED];
-    i64 home = job[staged ? TIME_STAGED_HOME : TIME_HOME], own = contended - home;
+    i64 home = job[staged ? TIME_STAGED_HOME : TIME_HOME], shares_all = staged || job[TIME_STAGED_HOME] || !job[TIME_READING];
+    /* Beside a copy a job takes longer up to its last constants, if these are all that it shares with the copy. */
+    i64 tail = shares_all ? 0 : most(0, least(least(job[TIME_TAIL], alone - 1), contended - home - 1)), own = contended - tail - home;
+    alone -= tail;
+    contended -= tail;
     /* A copy leaves the memory free until its first words come. */
-    i64 copying = now->copier - start - most(0, least(now->idle, now->busy - start)), left = now->finish - start;
+    i64 copying = now->copier - start - most(0, least(now->idle, now->busy - start)), left = now->finish - tail - start;
     if (copying <= 0 || left <= 0 || (!home && contended <= alone)) return;
     if (left * own <= copying * alone) {
-        now->finish = start + left * contended / alone;
+        now->finish += left * (contended - alone) / alone;
         now->copier += left * home / alone;
     } else {
         i64 together = copying * contended / own;
@@ -350,7 +354,7 @@ static void execute(Run *run)
         now->idle = 0;
     }
     if (!staged && job[TIME_HOME]) {
-        now->port = most(now->port, begin - tail) + job[TIME_HOME];
+        now->port = most(now->port, begin - tail) + most(job[TIME_HOME], job[TIME_READING]);
         now->finish = most(now->finish, now->port);
     }
     delay(run, step, begin - ahead);

@@ -45,7 +45,8 @@ class JobTimes(NamedTuple):
     ``staged_lead`` and ``staged_tail`` are for a job whose constants are copied. ``contended`` is the cycles of a job that reads at home
     while a copy keeps that memory busy; ``home`` is the cycles in which the job itself does so. ``copier`` is the cycles in which it uses
     the copier: 0 except for a transfer. ``staged_contended`` and ``staged_home`` are ``contended`` and ``home`` of a job whose constants
-    are copied, but whose feature maps are in the same memory as their originals. ``front`` is the cycles of the device's front.
+    are copied, but whose feature maps are in the same memory as their originals. ``reading`` is the cycles in which its constants are read
+    at home, if the device reads them ahead; these may be more than ``home``. ``front`` is the cycles of the device's front.
     """
 
     part: int
@@ -60,6 +61,7 @@ class JobTimes(NamedTuple):
     copier: int = 0
     staged_contended: int = 0
     staged_home: int = 0
+    reading: int = 0
     front: FrontTimes = FrontTimes()
 
     @property

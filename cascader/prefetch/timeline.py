@@ -99,13 +99,17 @@ class _Run:
         job = self.jobs[step]
         is_staged = job.part in self.ready
         alone, contended, home = (job.staged, job.staged_contended, job.staged_home) if is_staged else (job.direct, job.contended, job.home)
+        # Beside a copy a job takes longer up to its last constants, if these are all that it shares with the copy.
+        shares_all = is_staged or job.staged_home or not job.reading
+        tail = 0 if shares_all else max(0, min(job.tail, alone - 1, contended - home - 1))
+        alone, contended = alone - tail, contended - tail
         # A copy leaves the memory free until its first words come.
-        copying, left = self.copier - start - max(0, min(self.idle, self.busy - start)), self.finish - start
+        copying, left = self.copier - start - max(0, min(self.idle, self.busy - start)), self.finish - tail - start
         if copying <= 0 or left <= 0 or (not home and contended <= alone):
             return
         # Next to the copy, the job makes alone / contended of its way, and takes home / contended of the copy's turns.
         if left * (contended - home) <= copying * alone:
-            self.finish = start + left * contended // alone
+            self.finish += left * (contended - alone) // alone
             self.copier += left * home // alone
         else:
             together = copying * contended // (contended - home)
@@ -219,7 +223,7 @@ class _Run:
             self.begun, self.copier, self.is_copy, self.idle = begin, begin + job.copier, False, 0
         if not staged and job.home:
             # All constants pass their port, at the earliest after the decoder has finished the previous job's constants.
-            self.port = max(self.port, begin - tail) + job.home
+            self.port = max(self.port, begin - tail) + max(job.home, job.reading)
             self.finish = max(self.finish, self.port)
         self._delay(step, begin - ahead)
         self.step, self.arrival, self.handed = step + 1, begin, known

@@ -188,7 +188,7 @@ class Estimator:
         op, sources = self._op, self._sources
         numerator, denominator = self._output
         stored = _ceil(height * width * (_ceil(depth, BRICK) * BRICK) * op.ofm.dtype.bytes, self._word)
-        read_words = np.zeros(stored.shape, np.int64)
+        map_words, constant_words = np.zeros(stored.shape, np.int64), np.zeros(stored.shape, np.int64)
         sizes = height, width, depth
         macs: list[Cycles] = []
         readies: list[Cycles] = []
@@ -198,17 +198,22 @@ class Estimator:
             constants, read = self._constants(step, depth)
             brought = np.maximum(_transfer(sources.maps, words, transactions), words * sources.fill) if fetches else np.zeros(stored.shape)
             latency, mac = sources.maps.latency if fetches else 0, self._mac(step, *sizes)
-            read_words = read_words + (times * words if fetches else 0) + (times * constants if sources.shared else 0)
+            map_words = map_words + (times * words if fetches else 0)
+            constant_words = constant_words + times * constants
             macs.append(mac)
             readies.append(self._ready(brought, latency, read, mac))
         inner = np.zeros(stored.shape)
         for (one, two), times in self._steps.pairs.items():
             inner += times * (macs[one] + readies[two] if sources.single else np.maximum(macs[one], readies[two]))
         output = _ceil(height * width * depth * numerator, denominator) + self._timing.output_start_cycles
-        least = np.maximum(output, self._moving(read_words, stored))
+        least = np.maximum(output, self._moving(map_words + (constant_words if sources.shared else 0), stored))
         if sources.stores_queue and fetches:
             # Between two stores a load passes that is requested ahead.
             least = np.where(waits, np.maximum(least, sources.maps.latency + stored * sources.target.word), least)
+        if (sources.behind and fetches) or sources.constants_behind:
+            reads = (constant_words > 0) | bool(sources.behind and fetches)
+            moved = [words.astype(np.float64) for words in (map_words, constant_words, stored)]
+            least = np.where(waits & reads, np.maximum(least, sources.stores_path(*moved) + sources.gap), least)
         return _Block(inner, macs[self._steps.last], readies[self._steps.first], least, single=sources.single)
 
     def _ready(self, brought: Cycles, latency: int, read: Cycles, mac: Cycles) -> Cycles:

@@ -37,7 +37,8 @@ class Facts(NamedTuple):
     """Cycles of a stripe, and how many fewer it takes if its first weights are fetched before it begins.
 
     ``tail`` is the cycles at its end in which the decoder reads for the next kernel. ``contended_cycles`` is its cycles while a copy keeps
-    the constants' memory busy. ``home_cycles`` is the cycles in which the stripe itself does so.
+    the constants' memory busy. ``home_cycles`` is the cycles in which the stripe itself does so, ``read_cycles`` the cycles in which its
+    decoder reads all constants.
     """
 
     cycles: int
@@ -45,9 +46,10 @@ class Facts(NamedTuple):
     tail: int
     contended_cycles: int
     home_cycles: int
+    read_cycles: int
 
 
-NOTHING = Facts(0, 0, 0, 0, 0)
+NOTHING = Facts(0, 0, 0, 0, 0, 0)
 
 
 class Terms(Struct, frozen=True):

@@ -26,6 +26,10 @@ def ranked(operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ..
     return Ranking(operation, terms.accelerator, sources, decoding, terms.worst_operand_latency(operation))
 
 
+_READ_BEFORE_STORES = 2
+"""Blocks that read before the first store: the slots of the input buffer."""
+
+
 class _InBlock(Struct, frozen=True):
     """A kernel alone in one of its blocks: its cycles and its tail, ``prefetched`` if its first weights are already read, else ``cold``.
 
@@ -39,6 +43,18 @@ class _InBlock(Struct, frozen=True):
     prefetched: tuple[int, int]
     cold: tuple[int, int]
     read_penalty: int
+
+
+def _on_stores_path(load: KernelLoad, sources: Sources) -> float:
+    """Cycles in which a load's words pass the path of the stores, with the gaps before reads; 0 if nothing is read there.
+
+    Two blocks read before the first store.
+    """
+    reading = load.fetching if sources.behind else load.places if sources.constants_behind and load.constants else 0
+    if reading <= _READ_BEFORE_STORES:
+        return 0.0
+    path = sources.stores_path(load.maps - load.stored, load.constants, load.stored)
+    return path + sources.gap * (reading - _READ_BEFORE_STORES)
 
 
 class KernelEstimate:
@@ -74,23 +90,25 @@ class KernelEstimate:
         written = 0 if sources.timing.shared_cap and sources.stores is None else load.stored
         read = load.maps - written + (load.constants if sources.shared else 0)
         least = max(terms.operand_latency(self._operation) * load.places + sources.start_cycles, terms.command_cycles)
-        return ceil(max(flow.cycles, sources.moving(read, written), least)) + terms.overhead, ceil(flow.tail) + terms.overhead
+        moving = max(sources.moving(read, written), _on_stores_path(load, sources))
+        return ceil(max(flow.cycles, moving, least)) + terms.overhead, ceil(flow.tail) + terms.overhead
 
     def facts(self, blocks: list[_InBlock]) -> Facts:
         """The facts in the fastest of some blocks: with the first constants read, for a kernel with its constants in the arena."""
         alone = [one.prefetched if self._staged else one.cold for one in blocks]
         (cycles, tail), best = min(zip(alone, blocks, strict=True), key=lambda found: found[0][0] + found[1].read_penalty)
         if not best.load.constants:
-            return Facts(cycles, 0, tail, cycles, 0)
+            return Facts(cycles, 0, tail, cycles, 0, 0)
         (cold, tail), lead = best.cold, best.cold[0] - best.prefetched[0]
         if self._staged:
-            return Facts(cold, lead, tail, cold, 0)
+            return Facts(cold, lead, tail, cold, 0, 0)
         contended, _ = self._paced(best.load, self._terms.contended, prefetched=False)
-        return Facts(cold, lead, tail, max(contended, cold), ceil(best.load.constants * self._home_rate))
+        rates = self._home_rate, self._sources.weights.rate
+        return Facts(cold, lead, tail, max(contended, cold), *(ceil(best.load.constants * rate) for rate in rates))
 
     def option(self, one: _InBlock) -> tuple[int, ...]:
         """A block, as a BlockOption, while the previous kernel drains: the first weights are read, but all of them pass their port."""
-        cycles = max(one.prefetched[0], ceil(one.load.constants * self._home_rate) + self._terms.overhead)
+        cycles = max(one.prefetched[0], ceil(one.load.constants * self._sources.weights.rate) + self._terms.overhead)
         return cycles, one.read_penalty, max(0, one.cold[0] - cycles), one.cold[1]
 
 

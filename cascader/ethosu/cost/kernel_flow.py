@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -27,8 +28,11 @@ class Flow(Struct, frozen=True):
 class _Step(NamedTuple):
     """Cycles of a step: its fetches on their port (None if there are none) and into the input buffer, its constants and its MACs.
 
+    ``fills`` is the cycles in which the loads of its slot, and of its block's next slot (None: the next block's), fill the input buffer.
+
     Constants have their cycles on their port (None without constants) and at their sustained rate. A step ends and begins within a burst,
-    so half a burst is lost while one of the two parts counts under the cap. ``goes_on`` says that it continues in the previous step's slot.
+    so half a burst is lost while one of the two parts counts under the cap. Bursts that are requested ahead wait for each other only in the
+    long run. ``goes_on`` says that it continues in the previous step's slot.
     """
 
     fetch: float | None
@@ -37,26 +41,40 @@ class _Step(NamedTuple):
     sustained: float
     mac: int
     goes_on: int
+    fills: tuple[float, float | None] = (0.0, None)
 
 
-_BlockCosts = tuple[list[_Step], int, float]
-"""Cycles of a block: its steps, its output, its stores."""
+_BlockCosts = tuple[list[_Step], int, float, float]
+"""Cycles of a block: its steps, its output, its stores, and its stores in the long run, in which they wait for responses."""
 
 
 def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
-    (output_cycles, stored, _, *numbers), maps, home = block, sources.maps, sources.weights
+    output_cycles, stored, _, stores, *numbers = block
+    maps, home, bursts = sources.maps, sources.weights, sources.access.weight_bursts > 0
     steps = [
         _Step(
             maps.cycles(fetched, fetches) if fetched else None,
             float(fetched * sources.fill),
-            home.cycles(words, reads) if words else None,
-            (words + home.burst / 2) * home.sustained,
+            (words * home.word if bursts else home.cycles(words, reads)) if words else None,
+            max((words + home.burst / 2) * home.sustained, home.cycles(words, reads) if bursts else 0.0),
             mac_cycles,
             goes_on,
         )
         for fetched, fetches, words, reads, mac_cycles, goes_on in zip(*[iter(numbers)] * STEP, strict=True)
     ]
-    return steps, output_cycles, stored * sources.target.word
+    path = stored * sources.target.word
+    return _filled(steps) if sources.turn_share > 1 else steps, output_cycles, path, sources.writes.cycles(stored, stores)
+
+
+def _filled(steps: Sequence[_Step]) -> list[_Step]:
+    """The steps of a block, with the fills of those that take a slot."""
+    fill, following, found = 0.0, None, []
+    for step in reversed(steps):
+        fill += step.fill
+        found.append(step if step.goes_on else step._replace(fills=(fill, following)))
+        if not step.goes_on:
+            fill, following = 0.0, fill
+    return found[::-1]
 
 
 class _Units:
@@ -64,10 +82,12 @@ class _Units:
 
     # Ends of: load, decoder, MAC array and its step before, output and its block before, store and its block before, port and allowance.
     # Times of the last fetch request, of the free slots (the filled slot and its predecessor) and of the free input buffer. Times of the
-    # last request for constants, of their free path, and of the MAC array's step before the last.
+    # last request for constants, of their free path, and of the MAC array's step before the last. Times of the loads of this
+    # slot and of the next one, first and last words, and of the response to the last store.
     __slots__ = (
         *("latency", "load", "decoder", "mac", "mac_before", "output", "output_before", "store", "store_before", "port", "allowance"),
         *("asked", "slot", "slot_before", "filled", "begun", "stream", "mac_earlier"),
+        *("load_from", "load_to", "next_from", "next_to", "answered"),
         *("stores", "sources", "ahead", "bursts"),
     )
     latency: float
@@ -88,6 +108,11 @@ class _Units:
     begun: float
     stream: float
     mac_earlier: float
+    load_from: float
+    load_to: float
+    next_from: float
+    next_to: float
+    answered: float
 
     def __init__(self, state: array[float], sources: Sources) -> None:
         for name, value in zip(self.__slots__, state[:_STORES], strict=False):
@@ -123,11 +148,19 @@ class _Units:
         else:
             self.load = following + start_cycles
 
+    def take(self, step: _Step, following: float) -> None:
+        """Take a slot for a step and those that continue in it; the next block's first slot is filled in ``following`` cycles."""
+        latency, (fill, next_fill) = self.sources.maps.latency, step.fills
+        self.asked = max(self.asked, self.mac if self.sources.single else self.slot_before)
+        self.load_from = max(self.filled, self.asked + latency)
+        self.load_to = self.load_from + fill
+        self.next_from = max(self.load_to, self.slot + latency)
+        self.next_to = self.next_from + (following if next_fill is None else next_fill)
+        self.slot_before = self.slot
+
     def fetch(self, step: _Step) -> None:
         """Fetch a step's operands."""
-        single, latency = self.sources.single, self.sources.maps.latency
-        if self.ahead and not step.goes_on:
-            self.asked, self.slot_before = max(self.asked, self.mac if single else self.slot_before), self.slot
+        latency = self.sources.maps.latency
         if step.fetch is None:
             return
         start = (self.asked if self.ahead else max(self.load, self.mac_before)) + latency
@@ -143,25 +176,41 @@ class _Units:
         shared, latency = self.sources.shared, self.sources.constants.latency
         if self.bursts:
             start = self.begun = max(self.begun, self.mac_earlier)
-            path = max(self.port if shared else self.stream, start + latency) + read
-            self.port, self.stream = (path, self.stream) if shared else (self.port, path)
-            self.decoder = max(self.decoder, path)
+            self.stream = self.decoder = self.beside_loads(max(self.stream, start + latency), read)
+            if shared:
+                self.port = max(self.port, start + latency) + read
+                self.decoder = max(self.decoder, self.port)
         else:
             start = max(self.decoder, self.mac_before)
             if shared:
                 self.decoder = self.port = max(self.port, start + latency) + read
             else:
                 self.decoder = start + latency + read
-        if not shared:
+        if self.bursts or not shared:
             self.allowance = max(self.allowance, start) + sustained
             self.decoder = max(self.decoder, self.allowance)
 
-    def work(self, block: _BlockCosts, steps_prefetched: int, following: int) -> int:
+    def beside_loads(self, cycle: float, read: float) -> float:
+        """The end of ``read`` cycles on the path from a cycle on, slower while loads that fill the input buffer take most turns."""
+        slow, ahead = self.sources.turn_share, self.sources.issued_ahead
+        if slow <= 1:
+            return cycle + read
+        goes_on = self.next_from <= self.load_to
+        runs = (self.load_from, (self.next_to if goes_on else self.load_to) - ahead), (self.next_from, self.next_to - ahead)
+        for begin, end in runs:
+            before = max(0.0, begin - cycle)
+            if read > before and end > max(cycle, begin):
+                meanwhile = min(read - before, (end - cycle - before) / slow)
+                cycle += before + meanwhile * slow
+                read -= before + meanwhile
+        return cycle + read
+
+    def work(self, block: _BlockCosts, steps_prefetched: int, following: int, after: _BlockCosts | None) -> int:
         """Work on a block whose first steps have their constants already; returns how many of these steps are left.
 
-        So many blocks are ``following``.
+        So many blocks are ``following``, the next one is ``after``.
         """
-        steps, output_cycles, stored = block
+        steps, output_cycles, stored, answered = block
         single, response = self.sources.single, self.sources.slot_response
         if single:
             # The output unit's slot is for the block, so only its first step waits for the slot.
@@ -169,6 +218,8 @@ class _Units:
         begin = max(self.mac, self.output_before)
         for step in steps:
             self.mac_before = self.mac if single else self.mac_before
+            if self.ahead and not step.goes_on:
+                self.take(step, after[0][0].fills[0] if after and after[0] else 0.0)
             self.fetch(step)
             if steps_prefetched:
                 steps_prefetched -= 1
@@ -181,6 +232,10 @@ class _Units:
         if self.sources.stores_queue and fetches and following * sum(not step.goes_on for step in steps) >= 2:
             # A load into one of the two slots is requested between two stores. The second store passes the data path behind it.
             store = max(store, self.store + self.sources.maps.latency)
+        if self.sources.most_writes:
+            # A store may be sent once there is a response to one of those that are under way, and a response comes after its last word.
+            self.answered = max(self.answered, store) + answered
+            store = max(store, self.answered - self.sources.write_latency - stored)
         self.store_before, self.store = self.store, store + stored
         self.stores.append(self.store)
         return steps_prefetched
@@ -192,7 +247,7 @@ class _Units:
         return Flow(self.store, self.store - max(done, free, self.loaded))
 
 
-_STORES = 18
+_STORES = 23
 """Position of the number of stores in the state of a pipeline."""
 
 _PORT = _Units.__slots__.index("port")
@@ -264,7 +319,9 @@ class Pipeline:
         units.handed(units.loaded)
         for number, place in enumerate(places):
             units.begin(released[min(number, distance)], 0 if place else sources.start_cycles)
-            steps_prefetched = units.work(costs[order[place]], steps_prefetched, len(places) - 1 - number)
+            following = len(places) - 1 - number
+            after = costs[order[place + 1]] if following else None
+            steps_prefetched = units.work(costs[order[place]], steps_prefetched, following, after)
         self._state = units.state()
         return units.flow()
 

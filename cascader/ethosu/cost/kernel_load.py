@@ -22,13 +22,13 @@ _WORK, _LOAD = native("npu_model"), native("cascader.ethosu")
 
 
 BlockLoad = Sequence[int]
-"""The load of an OFM block on the units: output cycles, stored words, the number of its steps, and six numbers for each step.
+"""The load of an OFM block on the units: output cycles, stored words, the number of its steps, its stores, and six numbers for each step.
 
 They are words and transactions of its fetches, words and transactions of its constants (the first step includes the scales), MAC cycles,
 and whether it continues in the slot of the previous step.
 """
 
-_HEAD, _BLOCK, STEP = 4, 3, 6
+_HEAD, _BLOCK, STEP = 5, 4, 6
 """Integers before the blocks of a flat load, before the steps of a block, and of a step."""
 
 
@@ -45,8 +45,8 @@ def _constants(block: BlockLoad) -> int:
 class KernelLoad(Struct, frozen=True):
     """The load of a kernel on the units, block by block, as a row of integers; equal blocks are stored once.
 
-    The row has the number of positions and of kinds of blocks; ``maps`` and ``constants``; the kind at every position; where each kind
-    begins; and the kinds.
+    The row has the number of positions and of kinds of blocks; ``maps``, ``constants`` and ``fetching``; the kind at every position; where
+    each kind begins; and the kinds.
     """
 
     flat: memoryview
@@ -57,8 +57,9 @@ class KernelLoad(Struct, frozen=True):
         times = Counter(order)
         maps = sum(times[number] * (block[1] + _fetched(block)) for number, block in enumerate(kinds))
         constants = sum(times[number] * _constants(block) for number, block in enumerate(kinds))
+        fetching = sum(times[number] for number, block in enumerate(kinds) if _fetched(block))
         *begins, _ = accumulate((len(block) for block in kinds), initial=_HEAD + len(order) + len(kinds))
-        flat = array("q", (len(order), len(kinds), maps, constants, *order, *begins, *chain.from_iterable(kinds)))
+        flat = array("q", (len(order), len(kinds), maps, constants, fetching, *order, *begins, *chain.from_iterable(kinds)))
         return cls(memoryview(flat.tobytes()).cast("q"))
 
     @property
@@ -70,6 +71,11 @@ class KernelLoad(Struct, frozen=True):
     def constants(self) -> int:
         """Words of the kernel's constants."""
         return self.flat[3]
+
+    @property
+    def fetching(self) -> int:
+        """Blocks that fetch."""
+        return self.flat[4]
 
     @property
     def places(self) -> int:
@@ -107,7 +113,7 @@ def _words(reads: Iterable[Read], burst: int) -> tuple[int, int]:
 
 
 def _block_load(job: BlockJob, map_burst: int, burst: int) -> BlockLoad:
-    load = [job.output_cycles, sum(job.writes), len(job.steps)]
+    load = [job.output_cycles, sum(job.writes), len(job.steps), sum([-(-run // burst) for run in job.writes])]
     for number, step in enumerate(job.steps):
         constants = step.weights if number else step.weights + job.scales
         load += (*_words(step.fetches, map_burst), *_words(constants, burst), step.mac_cycles, step.continues)

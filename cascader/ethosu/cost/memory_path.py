@@ -6,7 +6,10 @@ from array import array
 from collections.abc import Sequence
 from functools import cached_property
 from math import ceil
+from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -17,6 +20,9 @@ from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+
+Words = TypeVar("Words", float, npt.NDArray[np.float64])
+"""Words of one block, or of several blocks."""
 
 EQUAL_SHARE = 0.5
 """Share of its memory's bandwidth for a kernel during a copy: two readers with constant demand take turns."""
@@ -85,12 +91,19 @@ def sustained(memory: Memory, word_bytes: int = BEAT_BYTES) -> float:
     return (memory.pulse.on + memory.pulse.off) / (ceil_div(memory.pulse.cap_words, words) * words)
 
 
-def _mean(sources: Sequence[Source]) -> Source:
-    """One source for equally large operands in several memories that are read in turn; the memory's own source if all are in one."""
+def _mean(sources: Sequence[Source], *, at_once: bool) -> Source:
+    """One source for equally large operands in several memories that are read in turn; the memory's own source if all are in one.
+
+    If the device requests them ahead, they are read ``at_once``.
+    """
     first = sources[0]
     if all(source == first for source in sources):
         return first
     count = len(sources)
+    if at_once:
+        slowest = max(sources, key=lambda source: source.pace)
+        one = replace(slowest, word=slowest.word / count, sustained=slowest.sustained / count)
+        return replace(one, latency=max(source.latency for source in sources), reads=slowest.reads * count)
     return Source(
         word=sum(source.word for source in sources) / count,
         latency=max(source.latency for source in sources),
@@ -101,6 +114,10 @@ def _mean(sources: Sequence[Source]) -> Source:
     )
 
 
+_MUCH_SMALLER = 4
+"""Times that the other operand is at least as large, so that reads of it take all of the time."""
+
+
 class Where(Struct, frozen=True):
     """The regions of a kernel's operands that are not constants, and of its result."""
 
@@ -108,10 +125,13 @@ class Where(Struct, frozen=True):
     writes: int = ARENA
 
     @classmethod
-    def of(cls, operation: KernelOperation) -> Where:
-        """The regions of an operation."""
-        maps = [one.region for one in (operation.ifm, operation.ifm2) if one is not None and one.region != CONSTANTS]
-        return cls(tuple(maps) or (ARENA,), operation.ofm.region)
+    def of(cls, operation: KernelOperation, *, by_size: bool = False) -> Where:
+        """The regions of an operation; ``by_size`` leaves out an operand that is much smaller than the other one."""
+        maps = [one for one in (operation.ifm, operation.ifm2) if one is not None and one.region != CONSTANTS]
+        if by_size:
+            most = max((one.shape.elements for one in maps), default=0)
+            maps = [one for one in maps if one.shape.elements * _MUCH_SMALLER > most]
+        return cls(tuple(one.region for one in maps) or (ARENA,), operation.ofm.region)
 
 
 IN_ARENA = Where()
@@ -124,6 +144,11 @@ class Sources(Struct, frozen=True, dict=True):
     ``slot_response`` cycles beyond its last word. ``stores`` is the memory that results are written to, if that is another one. ``access``
     is the units' paths to memory, by default a U55's, on ``cores`` cores. The input buffer takes a word in ``fill`` cycles (0: as it
     comes). If ``stores_queue``, stores pass behind the reads that are requested ahead, because they share a data path.
+
+    At most ``most_writes`` stores are under way (0: any number), each until its response after ``write_latency`` cycles. A U55's costs
+    allow for that, as its replays confirm. A share ``behind`` of the feature maps is read on the path of the stores, and all constants
+    if ``constants_behind``. Each block that reads there leaves the path idle for ``gap`` cycles: a read takes longer to come than the
+    stores that are issued ahead.
     """
 
     maps: Source
@@ -136,6 +161,11 @@ class Sources(Struct, frozen=True, dict=True):
     cores: int = 1
     fill: int = 0
     stores_queue: bool = False
+    write_latency: int = 0
+    most_writes: int = 0
+    behind: float = 0.0
+    constants_behind: bool = False
+    gap: int = 0
 
     def __hash__(self) -> int:
         """All fields but the timing, which is nearly always the same and has many numbers."""
@@ -151,7 +181,10 @@ class Sources(Struct, frozen=True, dict=True):
         units = timing.drain_responses, self.slot_response, self.single, self.start_cycles, timing.weights_ahead
         stores = self.stores is not None, self.target.word, self.target.pace
         ways = self.access.ifm_ahead, self.access.weight_bursts > 0, self.fill, self.maps.word_bytes, self.stores_queue
-        return array("d", (*self.maps.flat, *self.weights.flat, self.shared, timing.shared_cap, *units, *stores, *ways))
+        writes = self.write_latency, self.most_writes
+        paths = self.turn_share, self.issued_ahead, self.read_behind, self.constants_behind, self.gap
+        memories = *self.maps.flat, *self.weights.flat, self.shared, timing.shared_cap
+        return array("d", (*memories, *units, *stores, *ways, *writes, *paths))
 
     def by_channels(self, device: Accelerator) -> Sources:
         """The sources of a kernel whose output channels need only their own input channels, so that each core takes its part."""
@@ -176,6 +209,28 @@ class Sources(Struct, frozen=True, dict=True):
     def held_cycles(self) -> int:
         """Cycles by which a copy holds up another channel's read at the constants' port: the words issued ahead, and half a turn."""
         return self.timing.lookahead + self.turn_cycles // 2
+
+    @cached_property
+    def writes(self) -> Source:
+        """The memory that results are written to, with the latency and the limit of its writes."""
+        return Source(self.target.word, self.write_latency, self.most_writes)
+
+    @cached_property
+    def read_behind(self) -> float:
+        """Cycles in which a word of the feature maps that is read keeps the path of the stores from them."""
+        return self.maps.rate if self.behind == 1 else self.behind * self.target.word
+
+    @cached_property
+    def turn_share(self) -> float:
+        """Cycles of a burst of constants for each of its own, while a load fills the input buffer: its transactions take their turns."""
+        load = self.timing.grant * self.maps.burst * self.fill
+        return load / (self.constants.burst * self.constants.word) if self.shared and self.fill > self.maps.word else 1.0
+
+    @cached_property
+    def issued_ahead(self) -> int:
+        """Cycles of a load's end in which all of its transactions are issued."""
+        ahead = self.maps.latency + self.timing.lookahead
+        return min(ahead, self.maps.reads * self.maps.burst * self.fill) if self.maps.reads else ahead
 
     @property
     def start_cycles(self) -> int:
@@ -209,6 +264,10 @@ class Sources(Struct, frozen=True, dict=True):
         # Each direction has its own cap: only the path is common to both.
         return max((read + written) * self.maps.word, max(read, written) * self.maps.pace)
 
+    def stores_path(self, read: Words, constants: Words, written: Words) -> Words:
+        """Cycles in which the words of maps and constants that are read, and those that are written, pass the path of the stores."""
+        return read * self.read_behind + (constants * float(self.constants_behind) + written) * self.target.word
+
     @classmethod
     def staged(
         cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, where: Where = IN_ARENA, device: Accelerator | None = None
@@ -231,9 +290,17 @@ class Sources(Struct, frozen=True, dict=True):
         word = device.port_bytes_per_cycle
         reads = [system.port_of(region) for region in where.reads]
         write = system.port_of(where.writes)
-        maps = _mean([Source.of(system.ports[port], word, timing.ifm_burst_divisor) for port in reads])
+        maps = _mean([Source.of(system.ports[port], word, timing.ifm_burst_divisor) for port in reads], at_once=device.access.ifm_ahead)
         slot_response = 0 if timing.posted_writes else system.ports[write].write_latency
         stores = None if set(reads) == {write} else Source.of(system.ports[write], word)
         home, ways = Source.of(system.ports[constants], word), (device.access, device.cores, device.ifm_cycles_per_word())
-        queue = device.access.ifm_ahead and stores is None and system.ports[write].shared
-        return cls(maps, home, constants in reads, timing, slot_response, stores, *ways, stores_queue=queue)
+        ahead, memory = device.access.ifm_ahead, system.ports[write]
+        queue = ahead and stores is None and memory.shared
+        found = cls(maps, home, constants in reads, timing, slot_response, stores, *ways, stores_queue=queue)
+        if not ahead:
+            return found
+        found = replace(found, write_latency=memory.write_latency, most_writes=memory.max_writes)
+        if not memory.shared:
+            return found
+        gap = max(0, memory.read_latency - timing.lookahead)
+        return replace(found, behind=reads.count(write) / len(reads), constants_behind=constants == write, gap=gap)

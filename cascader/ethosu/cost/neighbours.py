@@ -84,10 +84,10 @@ class Neighbours:
     def _one_by_one(before: JobTimes, after: JobTimes, *, before_staged: bool, staged: bool) -> int:
         """Cycles of two jobs if the second begins when the first is done; the first job's first weights are read."""
         tail = before.staged_tail if before_staged else before.tail
-        first = before.staged - before.staged_lead if before_staged else max(before.direct - before.lead, before.home)
+        first = before.staged - before.staged_lead if before_staged else max(before.direct - before.lead, before.home, before.reading)
         if staged:
             return first + after.staged - min(after.staged_lead, tail)
-        return first + max(after.direct - min(after.lead, tail), after.home)
+        return first + max(after.direct - min(after.lead, tail), after.home, after.reading)
 
     def _pair(self, before: StripeJob, after: StripeJob, distance: int | None) -> tuple[StripeJob, StripeJob]:
         """The pair that represents a pair."""

@@ -8,7 +8,7 @@ counts. The timeline is within 4 % of the simulator's cycles in its tests; the p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from math import ceil
 
 from cascader.ethosu.cost.block_option import BlockOption
@@ -72,6 +72,7 @@ class StripeCost:
         self._stored = StreamEditor(network.constants)
         self._graph = graph
         self._accelerator = accelerator
+        self._where = partial(Where.of, by_size=accelerator.access.ifm_ahead)
 
         @cache
         def terms(where: Where = IN_ARENA, *, own_channels: bool = False) -> Terms:
@@ -85,9 +86,8 @@ class StripeCost:
             region for region, port in enumerate(system.region_ports) if port == home != system.port_of(ARENA) and region != CONSTANTS
         )
         """Regions of feature maps in the memory of the constants, apart from the arena."""
-        self._own_terms = [
-            terms(Where.of(one.operation), own_channels=not reduces_depth(one.operation)) if one else self._terms for one in self._payloads
-        ]
+        operations = [one and one.operation for one in self._payloads]
+        self._own_terms = [terms(self._where(one), own_channels=not reduces_depth(one)) if one else self._terms for one in operations]
         self._estimates = [shared_estimates(terms) for terms in self._own_terms]
         self._places = {t.name: BufferPlace(0, 1, _ANYWHERE) for t in graph.tensors}
         self._known, self.decoder_work, self._timed = cache(self._made), cache(self._work), cache(self._times)
@@ -141,7 +141,7 @@ class StripeCost:
     def _moving(self, part: int, size: int) -> Facts:
         """A transfer of ``count`` bytes, as if it ran alone. A transfer to or from a home has whole bursts, like the DMA's."""
         terms, payload = self._own_terms[part], self._payloads[part]
-        where = Where.of(payload.operation) if payload is not None else IN_ARENA
+        where = self._where(payload.operation) if payload is not None else IN_ARENA
         if where == IN_ARENA:
             cycles = max(terms.staged.maps.moving(size), terms.staged.target.moving(size)) + terms.overhead
         else:
@@ -154,14 +154,14 @@ class StripeCost:
             else:
                 # A write passes behind the reads that are under way.
                 cycles += max(0, *(end.latency - HIDDEN_LATENCY for end in ends))
-        return Facts(cycles, 0, 0, cycles, 0)
+        return Facts(cycles, 0, 0, cycles, 0, 0)
 
     def _maps_beside(self, part: int, height: int) -> int:
         """Cycles in which a stripe's feature maps keep the memory of the constants busy."""
         payload, estimate = self._payloads[part], self._estimate(part, height, staged=True)
         if not self._beside or payload is None or estimate is None:
             return 0
-        where, load = Where.of(payload.operation), estimate.options[0].load
+        where, load = self._where(payload.operation), estimate.options[0].load
         read = (load.maps - load.stored) * sum(region in self._beside for region in where.reads) / len(where.reads)
         written = load.stored if where.writes in self._beside else 0
         return ceil((read + written) * self._terms.direct.constants.rate)
@@ -224,6 +224,7 @@ class StripeCost:
             copier=direct.cycles if part in self.transfers else 0,
             staged_contended=max(staged.cycles + held, shared, in_arena[0]),
             staged_home=beside,
+            reading=direct.read_cycles if home and self._accelerator.access.weight_bursts else 0,
             front=front if height == self._graph.parts[part].rows else front._replace(table=0, late_table=0),
         )
 

@@ -80,11 +80,10 @@ static int begin(const Couple *c, const Option *option, Begun *begun)
 {
     const i64 *load = load_of(&c->two, option), *order = load + LOAD_HEAD, *kinds = order + load[LOAD_PLACES];
     const Sources *sources = c->two.sources;
-    const Source *home = &sources->home;
     Run run = {0, least(c->terms->near, load[LOAD_PLACES]), 0, 1};
     i64 fetched = 0, stored = 0, constants = 0;
     for (i64 place = 0; place < run.last; place++) {
-        const i64 *block = load + kinds[order[place]], *step = block + 3;
+        const i64 *block = load + kinds[order[place]], *step = block + BLOCK_HEAD;
         stored += block[1];
         for (i64 s = 0; s < block[2]; s++, step += STEP_SIZE) {
             fetched += step[0];
@@ -94,9 +93,8 @@ static int begin(const Couple *c, const Option *option, Begun *begun)
     Units units = {0};
     Flow flow;
     if (flow_of_load(load, sources, &units, run, &flow) < 0) return -1;
-    double rate = larger(source_cycles(home, (i64)home->burst, 1) / home->burst, home->sustained);
     begun->moving = moving_cycles(sources, fetched + (sources->shared != 0 ? constants : 0), stored);
-    begun->alone = larger(flow.cycles, (double)constants * rate);
+    begun->alone = larger(flow.cycles, (double)constants * source_rate(&sources->home));
     /* The words may pass while the first kernel's path is idle. */
     double least_behind = c->one.sources->ifm_ahead != 0 ? 0 : begun->moving;
     begun->most = most(most(0, ceiling(begun->alone - least_behind) + c->terms->latency[1]), -c->terms->further);

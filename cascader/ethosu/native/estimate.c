@@ -27,8 +27,9 @@ typedef struct {
     const Kernel *kernel;
     const Step *steps;
     const Pair *pairs;
+    const Sources *sources;
     Source maps, home;
-    int shared, shared_cap, single, apart, ifm_ahead, bursts_ahead, stores_queue, waits;
+    int shared, shared_cap, single, apart, ifm_ahead, bursts_ahead, stores_queue, waits, waits_behind;
     i64 beat;
     double pace, store_pace, fill, *macs, *readies;
 } Estimator;
@@ -97,7 +98,7 @@ static double moving(const Estimator *e, i64 read, i64 stored)
 static Block block_of(const Estimator *e, i64 height, i64 width, i64 depth, int fetches)
 {
     const Kernel *k = e->kernel;
-    i64 stored = div_up(height * width * (div_up(depth, BRICK_CHANNELS) * BRICK_CHANNELS) * k->ofm_size, e->beat), moved = 0;
+    i64 stored = div_up(height * width * (div_up(depth, BRICK_CHANNELS) * BRICK_CHANNELS) * k->ofm_size, e->beat), maps = 0, decoded = 0;
     for (i64 s = 0; s < k->kinds; s++) {
         const Step *step = &e->steps[s];
         i64 transactions, read_words, words = fetch(e, step, height, width, depth, &transactions);
@@ -107,16 +108,14 @@ static Block block_of(const Estimator *e, i64 height, i64 width, i64 depth, int 
         double waited = e->ifm_ahead ? larger(brought, (brought + latency + macs) / 2) : brought + latency;
         double ready = larger(waited, read);
         e->macs[s] = macs;
-        if (e->shared) {
-            ready = larger(ready, brought + read - e->home.latency);
-            moved += step->times * read_words;
-        }
+        if (e->shared) ready = larger(ready, brought + read - e->home.latency);
+        decoded += step->times * read_words;
         if (e->bursts_ahead) {
             double came = larger(read - e->home.latency, 0.0);
             ready = larger(larger(waited, (read + macs) / WEIGHT_SLOTS), e->shared ? brought + came : came);
         }
         e->readies[s] = ready;
-        if (fetches) moved += step->times * words;
+        if (fetches) maps += step->times * words;
     }
     double inner = 0.0;
     for (i64 p = 0; p < k->pairs; p++) {
@@ -124,9 +123,11 @@ static Block block_of(const Estimator *e, i64 height, i64 width, i64 depth, int 
         inner += (double)e->pairs[p].times * (e->single ? one + two : larger(one, two));
     }
     i64 output = div_up(height * width * depth * k->rate, k->rate_divisor) + k->output_start;
-    double slowest = larger((double)output, moving(e, moved, stored));
+    double slowest = larger((double)output, moving(e, maps + (e->shared ? decoded : 0), stored));
     /* Between two stores a load passes that is requested ahead. */
     if (e->waits && fetches) slowest = larger(slowest, e->maps.latency + (double)stored * e->maps.word);
+    int reads = (e->sources->read_behind != 0 && fetches) || (e->sources->constants_behind != 0 && decoded);
+    if (e->waits_behind && reads) slowest = larger(slowest, stores_path(e->sources, (double)maps, (double)decoded, (double)stored) + e->sources->gap);
     return (Block){inner, e->macs[k->last_step], e->readies[k->first_step], slowest};
 }
 
@@ -161,7 +162,8 @@ static double estimate(Estimator *e, i64 height, i64 width, i64 depth)
     double total = 0.0;
     /* Loads are requested behind the first block that fetches, and none behind the last one. */
     i64 fetching = (rows[0] + rows[1]) * (columns[0] + columns[1]) * (k->kept ? 1 : div_up(k->ofm_depth, depth));
-    e->waits = e->stores_queue && fetching > NO_LOAD_BETWEEN;
+    e->waits_behind = fetching > NO_LOAD_BETWEEN;
+    e->waits = e->stores_queue && e->waits_behind;
     for (int y = 0; y < 2; y++)
         for (int x = 0; x < 2; x++)
             if (rows[y] && columns[x]) total += (double)(rows[y] * columns[x]) * column_of(e, heights[y], widths[x], depth);
@@ -198,6 +200,7 @@ int estimate_blocks(const Flat *flat, const double *sources, const i64 *blocks, 
     e.pairs = (const Pair *)(flat->at + fixed + 10 * k->kinds);
     memcpy(&e.maps, sources, sizeof(Source));
     memcpy(&e.home, sources + 5, sizeof(Source));
+    e.sources = s;
     e.shared = s->shared != 0;
     e.shared_cap = s->shared_cap != 0;
     e.single = s->single != 0;

@@ -1,7 +1,8 @@
 /* Loads and flows as cascader/ethosu/cost/kernel_load.py and kernel_flow.py work them out: that is the specification, with reasons.
 
-   A load is a row of integers: places, kinds of blocks, words of the feature maps and of the constants, the kind at every place, where each
-   kind is, and of each kind output cycles, stored words, steps, and of every step words and transactions of its fetches, words and
+   A load is a row of integers: places, kinds of blocks, words of the feature maps and of the constants, blocks that fetch, the kind at
+   every place, where each
+   kind is, and of each kind output cycles, stored words, steps, stores, and of every step words and transactions of its fetches, words and
    transactions of its constants, MAC cycles, and whether it goes on in the slot of the step before. */
 
 #include "flow.h"
@@ -23,17 +24,20 @@ static void add_reads(const Flat *work, i64 at, i64 burst, i64 *words, i64 *tran
     }
 }
 
-static i64 written(const Flat *work, i64 at)
+static i64 written(const Flat *work, i64 at, i64 burst, i64 *transactions)
 {
     const i64 *runs = work->at + at;
     i64 words = 0;
-    for (i64 p = 0; p < runs[0]; p++) words += runs[1 + 2 * p] * runs[2 + 2 * p];
+    for (i64 p = 0; p < runs[0]; p++) {
+        words += runs[1 + 2 * p] * runs[2 + 2 * p];
+        *transactions += runs[1 + 2 * p] * div_up(runs[2 + 2 * p], burst);
+    }
     return words;
 }
 
 int load_of_work(const Flat *work, i64 map_burst, i64 burst, Growing *out)
 {
-    i64 places = work->at[0], depths = work->at[1], columns = work->at[2], kinds = columns * depths, maps = 0, constants = 0;
+    i64 places = work->at[0], depths = work->at[1], columns = work->at[2], kinds = columns * depths, maps = 0, constants = 0, fetching = 0;
     const i64 *sequence = work->at + work->at[3], *jobs = work->at + work->at[4];
     i64 *times = calloc((size_t)(columns ? columns : 1), sizeof(i64));
     if (!times) {
@@ -44,19 +48,19 @@ int load_of_work(const Flat *work, i64 map_burst, i64 burst, Growing *out)
     for (i64 p = 0; p < places; p++) times[sequence[p]]++;
     growing_push(out, places * depths);
     growing_push(out, kinds);
-    growing_push(out, 0);
-    growing_push(out, 0);
+    for (int i = LOAD_MAPS; i < LOAD_HEAD; i++) growing_push(out, 0);
     for (i64 p = 0; p < places; p++)
         for (i64 d = 0; d < depths; d++) growing_push(out, sequence[p] * depths + d);
     size_t table = out->length;
     for (i64 k = 0; k < kinds; k++) growing_push(out, 0);
     for (i64 k = 0; k < kinds; k++) {
         const i64 *job = work->at + jobs[k];
-        i64 stored = written(work, job[1]), moved = stored, read = 0;
+        i64 stores = 0, stored = written(work, job[1], burst, &stores), moved = stored, read = 0;
         if (!out->failed) out->at[table + (size_t)k] = (i64)(out->length - begin);
         growing_push(out, job[0]);
         growing_push(out, stored);
         growing_push(out, job[3]);
+        growing_push(out, stores);
         for (i64 s = 0; s < job[3]; s++) {
             const i64 *step = job + 4 + 3 * s;
             i64 fetched = 0, fetches = 0, words = 0, reads = 0;
@@ -73,11 +77,13 @@ int load_of_work(const Flat *work, i64 map_burst, i64 burst, Growing *out)
             read += words;
         }
         maps += times[k / depths] * moved;
+        fetching += moved > stored ? times[k / depths] : 0;
         constants += times[k / depths] * read;
     }
     if (!out->failed) {
-        out->at[begin + 2] = maps;
-        out->at[begin + 3] = constants;
+        out->at[begin + LOAD_MAPS] = maps;
+        out->at[begin + LOAD_CONSTANTS] = constants;
+        out->at[begin + LOAD_FETCHING] = fetching;
     }
     free(times);
     return out->failed ? -1 : 0;
@@ -105,38 +111,79 @@ PyObject *kernel_load(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 }
 
 /* Cycles of a step: fetches on the port and into the input buffer, constants (less than nothing where there are none), constants at their
-   sustained rate, MACs; and whether it goes on in the slot of the step before.
+   sustained rate, MACs; fills of its slot and of the next one (less than nothing: of the next block); and whether it goes on in the slot of
+   the step before.
    A step ends and begins within a burst: while one of the two parts counts under the cap, half a burst is lost there. */
 typedef struct {
-    double fetch, fill, read, sustained, mac;
+    double fetch, fill, read, sustained, mac, slot_fill, next_fill;
     int goes_on;
 } StepCosts;
 
 typedef struct {
     const StepCosts *steps;
     i64 count;
-    double output, stored;
+    double output, stored, answered;
 } BlockCosts;
 
 static BlockCosts block_costs(const i64 *block, const Sources *sources, StepCosts *steps)
 {
     const Source *maps = &sources->maps, *home = &sources->home;
-    BlockCosts costs = {steps, block[2], (double)block[0], (double)block[1] * sources->store_word};
+    Source writes = {sources->store_word, sources->write_latency, sources->most_writes, 0, 0};
+    int bursts = sources->bursts_ahead != 0;
+    BlockCosts costs = {steps, block[2], (double)block[0], (double)block[1] * sources->store_word, source_cycles(&writes, block[1], block[3])};
     for (i64 s = 0; s < block[2]; s++) {
-        const i64 *step = block + 3 + STEP_SIZE * s;
+        const i64 *step = block + BLOCK_HEAD + STEP_SIZE * s;
+        double read = source_cycles(home, step[2], step[3]);
         steps[s] = (StepCosts){
             step[0] ? source_cycles(maps, step[0], step[1]) : -1.0,
             (double)step[0] * sources->fill,
-            step[2] ? source_cycles(home, step[2], step[3]) : -1.0,
-            ((double)step[2] + home->burst / 2) * home->sustained,
+            !step[2] ? -1.0 : bursts ? (double)step[2] * home->word : read,
+            larger(((double)step[2] + home->burst / 2) * home->sustained, bursts ? read : 0.0),
             (double)step[4],
+            0,
+            -1,
             step[5] != 0,
         };
+    }
+    double fill = 0, next = -1;
+    for (i64 s = sources->turn_share > 1 ? block[2] : 0; s-- > 0;) {
+        fill += steps[s].fill;
+        if (steps[s].goes_on) continue;
+        steps[s].slot_fill = fill;
+        steps[s].next_fill = next;
+        next = fill;
+        fill = 0;
     }
     return costs;
 }
 
-static void run_block(Units *u, const BlockCosts *block, const Sources *sources, int *prefetched, i64 following)
+/* _Units.take, but for what the last slot but one allows */
+static void take_slot(Units *u, const StepCosts *step, double latency, double following)
+{
+    u->load_from = larger(u->filled, u->asked + latency);
+    u->load_to = u->load_from + step->slot_fill;
+    u->next_from = larger(u->load_to, u->slot + latency);
+    u->next_to = u->next_from + (step->next_fill < 0 ? following : step->next_fill);
+    u->slot_before = u->slot;
+}
+
+/* _Units.beside_loads */
+static double beside_loads(const Units *u, const Sources *sources, double cycle, double read)
+{
+    double slow = sources->turn_share, ahead = sources->issued_ahead, begins[2] = {u->load_from, u->next_from};
+    double ends[2] = {(u->next_from <= u->load_to ? u->next_to : u->load_to) - ahead, u->next_to - ahead};
+    for (int i = 0; i < 2 && slow > 1; i++) {
+        double before = larger(0.0, begins[i] - cycle);
+        if (!(read > before && ends[i] > larger(cycle, begins[i]))) continue;
+        double meanwhile = (ends[i] - cycle - before) / slow;
+        if (read - before < meanwhile) meanwhile = read - before;
+        cycle += before + meanwhile * slow;
+        read -= before + meanwhile;
+    }
+    return cycle + read;
+}
+
+static void run_block(Units *u, const BlockCosts *block, const Sources *sources, int *prefetched, i64 following, const BlockCosts *after)
 {
     const Source *maps = &sources->maps, *home = &sources->home;
     int shared = sources->shared != 0, single = sources->single != 0;
@@ -152,7 +199,7 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
         if (sources->ifm_ahead != 0) {
             if (!step->goes_on) {
                 u->asked = larger(u->asked, single ? u->mac : u->slot_before);
-                u->slot_before = u->slot;
+                take_slot(u, step, maps->latency, after && after->count ? after->steps->slot_fill : 0.0);
                 slots++;
             }
             if (step->fetch >= 0) {
@@ -171,13 +218,13 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
         } else if (step->read >= 0 && sources->bursts_ahead != 0) {
             u->begun = larger(u->begun, u->mac_earlier);
             double start = u->begun + home->latency;
-            double *path = shared ? &u->port : &u->stream;
-            *path = larger(*path, start) + step->read;
-            u->decoder = larger(u->decoder, *path);
-            if (!shared) {
-                u->allowance = (u->allowance > u->begun ? u->allowance : u->begun) + step->sustained;
-                u->decoder = larger(u->allowance, u->decoder);
+            u->stream = u->decoder = beside_loads(u, sources, larger(u->stream, start), step->read);
+            if (shared) {
+                u->port = larger(u->port, start) + step->read;
+                u->decoder = larger(u->decoder, u->port);
             }
+            u->allowance = larger(u->allowance, u->begun) + step->sustained;
+            u->decoder = larger(u->allowance, u->decoder);
         } else if (step->read >= 0) {
             double start = u->decoder > u->mac_before ? u->decoder : u->mac_before;
             if (shared) {
@@ -200,6 +247,10 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
     u->output = output;
     double store = larger(u->store + sources->slot_response, output);
     if (sources->stores_queue != 0 && fetches && following * slots >= 2) store = larger(store, u->store + maps->latency);
+    if (sources->most_writes != 0) {
+        u->answered = larger(u->answered, store) + block->answered;
+        store = larger(store, u->answered - sources->write_latency - block->stored);
+    }
     store += block->stored;
     u->store_before = u->store;
     u->store = store;
@@ -217,10 +268,10 @@ int load_fits(const i64 *load, i64 length, i64 first, i64 last)
     if (length < LOAD_HEAD || !are_within(load, 2, 1, 0, length)) return 0;
     i64 count = load[LOAD_PLACES], kinds = load[LOAD_KINDS], head = LOAD_HEAD + count + kinds;
     const i64 *places = load + LOAD_HEAD + count;
-    if (head > length || first < 0 || last > count || !are_within(places, kinds, 1, head, length - 2)) return 0;
+    if (head > length || first < 0 || last > count || !are_within(places, kinds, 1, head, length - BLOCK_HEAD + 1)) return 0;
     for (i64 k = 0; k < kinds; k++) {
         i64 steps = load[places[k] + 2];
-        if (steps < 0 || steps > (length - places[k] - 3) / STEP_SIZE) return 0;
+        if (steps < 0 || steps > (length - places[k] - BLOCK_HEAD) / STEP_SIZE) return 0;
     }
     return are_within(load + LOAD_HEAD + first, last - first, 1, 0, kinds);
 }
@@ -246,16 +297,17 @@ int flow_of_load(const i64 *load, const Sources *sources, Units *u, Run run, Flo
     double *handed = sources->bursts_ahead != 0 ? &u->begun : &u->decoder;
     *handed = larger(*handed, sources->ifm_ahead != 0 ? u->asked : u->load);
     for (i64 p = run.first; p < run.last; p++) {
-        i64 kind = sequence[p];
-        if (!costs[kind].steps) {
-            costs[kind] = block_costs(load + places[kind], sources, next);
-            next += costs[kind].count;
-        }
+        i64 kind = sequence[p], last = p + 1 == run.last;
+        for (i64 at = p; at <= p + !last; at++)
+            if (!costs[sequence[at]].steps) {
+                costs[sequence[at]] = block_costs(load + places[sequence[at]], sources, next);
+                next += costs[sequence[at]].count;
+            }
         double *next = sources->ifm_ahead != 0 ? &u->asked : &u->load;
         *next = larger(*next, released[least(p - run.first, run.distance)]);
         if (sources->weights_ahead == 0) *handed = larger(*handed, *next);
         if (!p) *next += sources->kernel_start;
-        run_block(u, &costs[kind], sources, &prefetched, run.last - 1 - p);
+        run_block(u, &costs[kind], sources, &prefetched, run.last - 1 - p, last ? NULL : &costs[sequence[p + 1]]);
     }
     free(costs);
     free(all);

@@ -4,13 +4,13 @@
 
 #include "sources.h"
 
-enum { LOAD_HEAD = 4, STEP_SIZE = 6, MOST_STORES = 4, STATE_SIZE = 23, STEPS_PREFETCHED = 2 };
-enum { LOAD_PLACES, LOAD_KINDS, LOAD_MAPS, LOAD_CONSTANTS };
+enum { LOAD_HEAD = 5, BLOCK_HEAD = 4, STEP_SIZE = 6, MOST_STORES = 4, STATE_SIZE = 28, STEPS_PREFETCHED = 2 };
+enum { LOAD_PLACES, LOAD_KINDS, LOAD_MAPS, LOAD_CONSTANTS, LOAD_FETCHING };
 
 /* The units: latency of a store, and when each is free, as Pipeline keeps them; the last stores with their number before them. */
 typedef struct {
     double latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance;
-    double asked, slot, slot_before, filled, begun, stream, mac_earlier, stores, last[MOST_STORES];
+    double asked, slot, slot_before, filled, begun, stream, mac_earlier, load_from, load_to, next_from, next_to, answered, stores, last[MOST_STORES];
 } Units;
 
 /* The blocks that run, from the first to the last (exclusive); blocks of the kernel before that may be unfinished then; and whether the

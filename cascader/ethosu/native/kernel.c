@@ -9,7 +9,7 @@
 #include "option.h"
 #include "shram.h"
 
-enum { OWN_BLOCK = 5, BLOCK_SIZE = 3, FITTING_SIZE = 4, MOST_BLOCKS = 64 };
+enum { READ_BEFORE_STORES = 2, OWN_BLOCK = 5, BLOCK_SIZE = 3, FITTING_SIZE = 4, MOST_BLOCKS = 64 };
 
 /* Where a kernel reads, in turn staged, at home, and at home beside a copy; cycles of a word of constants in a long stream, staged and at
    home; and the shares of cycles that block_choice.py and kernel_estimate.py name. */
@@ -84,6 +84,16 @@ static int flow(const Kernel *k, const InBlock *b, const Sources *sources, int p
     return -1;
 }
 
+/* _on_stores_path */
+static double on_stores_path(const InBlock *b, const i64 *load, const Sources *sources)
+{
+    int reads = sources->constants_behind != 0 && load[LOAD_CONSTANTS];
+    i64 reading = sources->read_behind != 0 ? load[LOAD_FETCHING] : reads ? load[LOAD_PLACES] : 0;
+    if (reading <= READ_BEFORE_STORES) return 0;
+    double path = stores_path(sources, (double)(load[LOAD_MAPS] - b->stored), (double)load[LOAD_CONSTANTS], (double)b->stored);
+    return path + sources->gap * (double)(reading - READ_BEFORE_STORES);
+}
+
 /* _Kernel._paced */
 static i64 paced(const Kernel *k, const InBlock *b, const Sources *sources, double cycles)
 {
@@ -92,7 +102,8 @@ static i64 paced(const Kernel *k, const InBlock *b, const Sources *sources, doub
     i64 written = together ? 0 : b->stored, read = load[LOAD_MAPS] - written + (sources->shared != 0 ? load[LOAD_CONSTANTS] : 0);
     i64 operands = k->numbers->operand_latency * load[LOAD_PLACES] + (i64)sources->kernel_start;
     i64 least_cycles = most(operands, k->numbers->command_cycles);
-    return ceiling(larger(larger(cycles, moving_cycles(sources, read, written)), (double)least_cycles)) + k->numbers->overhead;
+    double moving = larger(moving_cycles(sources, read, written), on_stores_path(b, load, sources));
+    return ceiling(larger(larger(cycles, moving), (double)least_cycles)) + k->numbers->overhead;
 }
 
 /* The cycles of a block if its first weights are there and if not, and its tails. */
@@ -157,7 +168,7 @@ static i64 read_penalty(const Kernel *k, const InBlock *b)
     return k->staged ? 0 : (i64)((double)load_at(k, b)[LOAD_CONSTANTS] * k->home_rate * k->memories->read_penalty);
 }
 
-/* KernelEstimate.facts: cycles, lead, tail, contended cycles, cycles at home. */
+/* KernelEstimate.facts: cycles, lead, tail, contended cycles, cycles at home and of the decoder's reads. */
 static int push_facts(const Kernel *k, Growing *out)
 {
     const InBlock *best = k->in_blocks;
@@ -166,10 +177,10 @@ static int push_facts(const Kernel *k, Growing *out)
         i64 cycles = k->staged ? other->prefetched : other->cold, fewest = k->staged ? best->prefetched : best->cold;
         if (cycles + read_penalty(k, other) < fewest + read_penalty(k, best)) best = other;
     }
-    i64 constants = load_at(k, best)[LOAD_CONSTANTS], contended = best->cold, home = 0;
+    i64 constants = load_at(k, best)[LOAD_CONSTANTS], contended = best->cold, home = 0, reading = 0;
     if (!constants) {
-        i64 cycles = k->staged ? best->prefetched : best->cold, facts[5] = {cycles, 0, k->staged ? best->prefetched_tail : best->tail, cycles, 0};
-        for (int i = 0; i < 5; i++) growing_push(out, facts[i]);
+        i64 cycles = k->staged ? best->prefetched : best->cold, facts[6] = {cycles, 0, k->staged ? best->prefetched_tail : best->tail, cycles, 0, 0};
+        for (int i = 0; i < 6; i++) growing_push(out, facts[i]);
         return 0;
     }
     if (!k->staged) {
@@ -177,16 +188,18 @@ static int push_facts(const Kernel *k, Growing *out)
         if (flow(k, best, &k->memories->sources[2], 0, &beside) < 0) return -1;
         contended = most(contended, paced(k, best, &k->memories->sources[2], beside.cycles));
         home = ceiling((double)constants * k->home_rate);
+        reading = ceiling((double)constants * source_rate(&k->sources->home));
     }
-    i64 facts[5] = {best->cold, best->cold - best->prefetched, best->tail, contended, home};
-    for (int i = 0; i < 5; i++) growing_push(out, facts[i]);
+    i64 facts[6] = {best->cold, best->cold - best->prefetched, best->tail, contended, home, reading};
+    for (int i = 0; i < 6; i++) growing_push(out, facts[i]);
     return 0;
 }
 
 /* KernelEstimate.options, of one block. */
 static void push_option(const Kernel *k, const InBlock *b, Growing *out)
 {
-    i64 home = ceiling((double)load_at(k, b)[LOAD_CONSTANTS] * k->home_rate) + k->numbers->overhead, cycles = most(b->prefetched, home);
+    i64 home = ceiling((double)load_at(k, b)[LOAD_CONSTANTS] * source_rate(&k->sources->home)) + k->numbers->overhead;
+    i64 cycles = most(b->prefetched, home);
     Option option = {{0}, {0}, cycles, read_penalty(k, b), most(0, b->cold - cycles), b->tail, b->load, b->load + b->length};
     memcpy(option.block, b->block, sizeof b->block);
     memcpy(option.shram, b->shram, sizeof b->shram);

@@ -12,7 +12,8 @@ typedef struct {
 typedef struct {
     Source maps, home;
     double shared, shared_cap, drain_responses, slot_response, single, kernel_start, weights_ahead, apart, store_word, store_pace;
-    double ifm_ahead, bursts_ahead, fill, word_bytes, stores_queue;
+    double ifm_ahead, bursts_ahead, fill, word_bytes, stores_queue, write_latency, most_writes, turn_share, issued_ahead;
+    double read_behind, constants_behind, gap;
 } Sources;
 
 enum { SOURCES_SIZE = sizeof(Sources) / sizeof(double) };
@@ -30,6 +31,18 @@ static inline double source_cycles(const Source *source, i64 words, i64 transact
 {
     double path = (double)words * source->word;
     return source->reads != 0 ? larger(path, ((double)(transactions * (i64)source->latency) + path) / source->reads) : path;
+}
+
+/* Source.rate */
+static inline double source_rate(const Source *source)
+{
+    return larger(source_cycles(source, (i64)source->burst, 1) / source->burst, source->sustained);
+}
+
+/* Sources.stores_path */
+static inline double stores_path(const Sources *sources, double read, double constants, double written)
+{
+    return read * sources->read_behind + (constants * sources->constants_behind + written) * sources->store_word;
 }
 
 /* Sources.moving */

@@ -13,7 +13,7 @@ from prefetching import Case, cases, follow, job_times, prefetch, with_ample_roo
 
 from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.free_space import Room
-from cascader.prefetch.timeline import Constants, Prefetcher, expected
+from cascader.prefetch.timeline import Constants, Issue, Prefetcher, expected
 
 pytestmark = pytest.mark.law
 
@@ -245,6 +245,14 @@ def test_a_job_with_copied_constants_shares_the_memory_of_its_maps_with_the_next
     last = JobTimes(1, 1, 1000, 0, 0, 1000, 0, 0, 0)
     wanted = [Constants(0, 1, 5, 0, 0), Constants(1, 1, 30, 1, 1, 1)]
     assert prefetch([job, last], wanted, Room([], [], 2, 10, alignment=1)).cycles == cycles
+
+
+@pytest.mark.parametrize(("tail", "delay"), [(0, 15), (60, 25), (95, 40)])
+def test_a_job_that_reads_ahead_is_held_up_by_a_copy_until_its_last_constants_are_there(tail: int, delay: int) -> None:
+    """It takes 100 cycles alone and 150 beside a copy, all 50 of these before its tail: of 45 cycles of a copy 15, 25 or 41 hold it up."""
+    job, last = (JobTimes(part, 1, 100, 0, tail, 150, 0, 0, 0, reading=10) for part in range(2))
+    found = expected([job, last], [Issue(Constants(2, 1, 45, 1, 1), 1, 0, 0)])
+    assert found.cycles == 200 + delay
 
 
 def side_by_side(job: JobTimes, transfers: Sequence[int], tick: float = 0.01) -> tuple[float, list[float]]:

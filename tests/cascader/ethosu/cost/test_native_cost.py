@@ -30,9 +30,9 @@ from cascader.ethosu.cost.estimates import Estimate, Estimates, KernelEstimates,
 from cascader.ethosu.cost.kernel_estimate import kernel_estimates
 from cascader.ethosu.cost.kernel_flow import Flow, Pipeline
 from cascader.ethosu.cost.kernel_load import KernelLoad, kernel_load, operation_load
-from cascader.ethosu.cost.memory_path import Source, Sources
+from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Sources, Where
 from cascader.ethosu.job.constants import StreamEditor
-from cascader.ethosu.network.network import CONSTANTS, ethosu_part
+from cascader.ethosu.network.network import ARENA, CONSTANTS, ethosu_part
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.cost import shram
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
@@ -221,11 +221,13 @@ SOURCES = st.builds(
     *(SOURCE, SOURCE, st.booleans(), st.one_of(st.just(DEFAULT_TIMING), FLOW_TIMINGS), st.sampled_from([0, 32])),
     access=ACCESS,
     cores=st.integers(1, 2),
-    fill=st.sampled_from([0, 2]),
+    fill=st.sampled_from([0, 2, 5]),
+    write_latency=st.integers(0, 90),
+    most_writes=st.sampled_from([0, 1, 8]),
 )
 STEPS = st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS, WORDS, st.integers(0, 1)), min_size=1, max_size=4)
 KINDS_OF_BLOCKS = st.lists(
-    st.builds(lambda steps, output, stored: (output, stored, len(steps), *chain.from_iterable(steps)), STEPS, WORDS, WORDS),
+    st.builds(lambda steps, *head: (*head[:2], len(steps), head[2], *chain.from_iterable(steps)), STEPS, *(WORDS,) * 3),
     min_size=1,
     max_size=3,
 )
@@ -271,8 +273,9 @@ OTHER_TIMING = TimingParameters(
 @pytest.mark.parametrize("name", NETWORKS)
 def test_estimates_are_equal_to_the_last_bit(name: str, ports: int, timing: TimingParameters) -> None:
     sources = Sources(Source(1.0, 16, 8, 4, 1.5), Source(2.7, 64, 4, 16, 1.9), shared=ports == 1, timing=timing)
+    behind = {"behind": 1 / ports, "constants_behind": ports == 1, "gap": 9}
     wide = [replace(source, word_bytes=16) for source in (sources.maps, sources.constants)]
-    ahead = Sources(*wide, shared=ports == 1, timing=timing, access=U65.access, fill=2)
+    ahead = Sources(*wide, shared=ports == 1, timing=timing, access=U65.access, fill=2, **behind)
     blocks = np.array([(h, w, d) for h in (1, 2, 5, 64) for w in (2, 6, 17) for d in (8, 16, 48)], np.int64)
     for op, work in operations(name):
         for decoding in (None, 12_345 if work else None):
@@ -295,10 +298,18 @@ ROUGH = replace(OTHER_TIMING, command_cycles_per_word=64)
 
 @pytest.mark.parametrize("chooses", [True, False])
 @pytest.mark.parametrize("timing", [DEFAULT_TIMING, ROUGH], ids=["model", "rough"])
-@pytest.mark.parametrize("system", ["u55_high_end", "off", "u65_high_end"])
+@pytest.mark.parametrize(
+    ("system", "where"),
+    [
+        *(("u55_high_end", IN_ARENA), ("off", IN_ARENA), ("u65_high_end", IN_ARENA)),
+        ("u65_high_end", Where((CONSTANTS, ARENA), CONSTANTS)),
+    ],
+    ids=["u55_high_end", "off", "u65_high_end", "maps in two memories"],
+)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_estimates_of_kernels_state_the_same(name: str, system: str, timing: TimingParameters, *, chooses: bool) -> None:
-    terms = Terms.of(U65 if system == "u65_high_end" else DEVICE, profile(system).memory_system(), timing, choose_blocks=chooses)
+def test_estimates_of_kernels_state_the_same(name: str, system: str, where: Where, timing: TimingParameters, *, chooses: bool) -> None:
+    device, memories = U65 if system == "u65_high_end" else DEVICE, profile(system).memory_system()
+    terms = Terms.of(device, memories, timing, choose_blocks=chooses, where=where)
     for op, work in operations(name):
         in_home = replace(op, ifm2=None if op.ifm2 is None else replace(op.ifm2, region=CONSTANTS))
         for one in (op, in_home):
