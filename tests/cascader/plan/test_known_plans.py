@@ -16,6 +16,7 @@ from cascader.graph.row_maps import RowPropagator
 from cascader.plan.depth_first import DepthFirstScheduler
 from cascader.plan.group_costs import KnownCosts
 from cascader.plan.known_plans import KnownPlans, Windows
+from cascader.plan.passing import PassingBytes
 from cascader.plan.plans import Planner, PlanOptions, RowPlan
 from npu_model.native import native
 
@@ -89,10 +90,15 @@ def chain(parts: int, rows: int = 6) -> RowGraph:
 
 def test_equal_windows_have_one_key_wherever_they_are_and_whatever_passes_by() -> None:
     known = KnownPlans()
-    windows = Windows(DepthFirstScheduler(chain(9)), known)
+
+    def windows_of(graph: RowGraph) -> Windows:
+        scheduler = DepthFirstScheduler(graph)
+        return Windows(scheduler, known, PassingBytes(scheduler).sizes)
+
+    windows = windows_of(chain(9))
     assert windows.key(3, 5, ()) == windows.key(4, 6, ())
     assert windows.key(0, 2, ()) != windows.key(1, 3, ()), "the input fills its bytes before the first part"
-    passed = Windows(DepthFirstScheduler(behind(chain(9), 2, is_used=False)), known)
+    passed = windows_of(behind(chain(9), 2, is_used=False))
     assert passed.key(4, 6, ()) == windows.key(3, 5, ()), "the result of the first part passes by"
 
 
