@@ -114,6 +114,19 @@ class _Improvement:
         return self._bests[min(count, len(self._bests) - 1)]
 
 
+class _Loose(Struct, frozen=True):
+    """A draft near the ``least`` bytes of plans that reaches ``peak`` bytes.
+
+    It was chosen from ``groups`` by so many ``moves`` of buffers.
+    """
+
+    draft: Draft
+    peak: int
+    least: int
+    groups: tuple[Groups, ...]
+    moves: int
+
+
 class Drafter:
     """Makes the drafts of one graph. Work that several budgets share is done once."""
 
@@ -305,23 +318,36 @@ class Drafter:
         """The draft in the smallest arena found: of plans near the least limit, because their addresses may pack better."""
         return self._packed[0]
 
+    def smallest_within(self, cycles: int) -> Draft | None:
+        """The draft of :meth:`smallest`; None if it is expected to take more than ``cycles`` before its addresses are packed closer."""
+        first = self._loosely_packed
+        is_loose = first.peak > first.least * _LOOSE
+        return None if is_loose and self._placer.finished(first.draft, first.peak).cycles > cycles else self.smallest
+
     @cached_property
     def _packed(self) -> tuple[Draft, int]:
         """The draft of :meth:`smallest`, and the bytes that its buffers reach."""
+        first = self._loosely_packed
+        draft, peak = first.draft, first.peak
+        if peak > first.least * _LOOSE:
+            reached, addresses, closest = self._closest(Packed(draft.part_groups, peak), first.groups, first.least, first.moves)
+            packed = self._placer.trial(closest, addresses, [], reached) if reached < peak else None
+            draft, peak = (draft, peak) if packed is None else (packed, reached)
+        return self._placer.finished(draft, peak), peak
+
+    @cached_property
+    def _loosely_packed(self) -> _Loose:
+        """The draft of plans near the least limit whose addresses reach the fewest bytes after a quick search."""
         least = smallest_limit(self._table)
         sizes = [size for size in self._table.sizes if least <= size <= least * _NEAR_SMALLEST]
         tried = sizes[:: max(1, len(sizes) // _SMALLEST_TRIES)]
         proposals = dict.fromkeys(propose(self._table, size) for size in tried)
-        groups = dict.fromkeys(tuple(plan.group for plan in proposal.plans) for proposal in proposals if proposal is not None)
+        groups = tuple(dict.fromkeys(tuple(plan.group for plan in proposal.plans) for proposal in proposals if proposal is not None))
         moves = self._options.moves * _PATIENT * _PARTS // max(_PARTS, len(self._graph.parts))
-        smallest = self.placement.smallest(tuple(groups), moves)
+        smallest = self.placement.smallest(groups, moves)
         trials = [(self._placer.trial(one, addresses, [], peak), peak) for one, (peak, addresses) in smallest.items()]
         draft, peak = min(((trial, peak) for trial, peak in trials if trial is not None), key=lambda pair: pair[0].cycles)
-        if peak > least * _LOOSE:
-            reached, addresses, closest = self._closest(Packed(draft.part_groups, peak), groups, least, moves)
-            packed = self._placer.trial(closest, addresses, [], reached) if reached < peak else None
-            draft, peak = (draft, peak) if packed is None else (packed, reached)
-        return self._placer.finished(draft, peak), peak
+        return _Loose(draft, peak, least, groups, moves)
 
     def _closest(self, start: Packed, choices: Iterable[Groups], least: int, moves: int) -> tuple[int, Addresses, Groups]:
         """The groups that reach the fewest bytes, with their addresses: the ``start`` changed, or, of a large graph, one of the choices."""

@@ -212,3 +212,8 @@ class Cascader:
     def smallest(self) -> Draft:
         """The draft with the smallest arena found."""
         return self.in_blocks(self.drafter.smallest)
+
+    def smallest_within(self, cycles: int) -> Draft | None:
+        """The draft of :meth:`smallest`; None if it is expected to take more than ``cycles`` before its addresses are packed closer."""
+        draft = self.drafter.smallest_within(cycles)
+        return None if draft is None else self.in_blocks(draft)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from fractions import Fraction
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from cascader.draft.draft import Draft
 from cascader.ethosu.search.cycle_targets import made_up
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import beyond
-from cascader.ethosu.search.remote_calls import at_limit, check, promise, smallest
+from cascader.ethosu.search.remote_calls import at_limit, check, promise, smallest, smallest_within
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import changed_by_replays, replayed, started_otherwise, worth_a_start
 from cascader.ethosu.search.search import SearchSpace, answers, distinct
@@ -197,17 +197,17 @@ class FastSearch:
         It takes no fewer cycles than drafts in larger arenas, so forms are left out that miss the target there.
         """
         slow = {form for (form, _, part), cycles in self._expected.items() if cycles and not self._within(cycles, NEAR if part else FAR)}
-        self._pack([form for form, least in self._least.items() if form not in slow and round_up(least, ALIGNMENT) < self.bytes])
+        left = [form for form, least in self._least.items() if form not in slow and round_up(least, ALIGNMENT) < self.bytes]
+        self._replay_packed([self._executor.submit(smallest_within, form, int(NEAR * self.target)) for form in left])
 
-    def _pack(self, forms: Sequence[Form]) -> None:
-        asked = [self._executor.submit(smallest, form) for form in forms]
+    def _replay_packed(self, asked: Sequence[Future[tuple[Draft, ...]]]) -> None:
         self._replay([draft for some in answers(asked, "Packing: {} of {} forms", self._show) for draft in some])
 
     def try_all(self) -> None:
         """Search every limit of every ladder within the room, whatever is expected there."""
         ladders = zip(self._explored.forms, self._explored.ladders, strict=True)
         self._search([(form, limit) for form, rungs in ladders for limit in (*rungs, self.room) if rungs[0] <= limit <= self.room])
-        self._pack(self._explored.forms)
+        self._replay_packed([self._executor.submit(smallest, form) for form in self._explored.forms])
 
     def settled(self) -> Point | None:
         """The smallest schedule, checked, whose final replay meets the target; None if there is none."""

@@ -98,6 +98,12 @@ def smallest(form: Form) -> tuple[Draft, ...]:
     return (form.cascader.smallest(),)
 
 
+def smallest_within(form: Form, cycles: int) -> tuple[Draft, ...]:
+    """Like :func:`smallest`; empty if the draft is expected to take more than ``cycles`` before its addresses are packed closer."""
+    draft = form.cascader.smallest_within(cycles)
+    return () if draft is None else (draft,)
+
+
 def check(draft: Draft, form: Form) -> None:
     """Check a reported draft: InputError if its Schedule breaks a rule."""
     check_schedule(form.schedule(draft))
