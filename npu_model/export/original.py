@@ -94,6 +94,11 @@ class NoOriginal:
         return ()
 
 
+def _until_nul(name: str) -> str:
+    """A tensor's name up to a NUL, at which Vela 5.2's C++ core ends names."""
+    return name.partition("\0")[0]
+
+
 class Original(NoOriginal):
     """The model's records, found by the names of tensors, which compilation keeps."""
 
@@ -105,14 +110,15 @@ class Original(NoOriginal):
         self._finder = OperatorFinder(self._model)
         self._named: dict[str, int] = {}
         for index, tensor in enumerate(self._model.tensors):
-            self._named.setdefault(tensor.name, index)
+            self._named.setdefault(_until_nul(tensor.name), index)
         self._check("input", network.inputs, self._model.inputs)
         self._check("output", network.outputs, self._model.outputs)
 
     def _check(self, side: str, bindings: tuple[Binding, ...], indices: tuple[int, ...]) -> None:
         names = self._names(indices)
+        known = set(map(_until_nul, names))
         for binding in bindings:
-            if binding.name not in names:
+            if _until_nul(binding.name) not in known:
                 raise InputError(
                     f"The network has {side} {binding.name!r} but the model {', '.join(map(repr, names))}: "
                     "give the model that it was compiled from."
@@ -123,7 +129,7 @@ class Original(NoOriginal):
 
     def tensor(self, binding: Binding) -> TensorRecord:
         """The model's tensor of that name, if it is the same array; otherwise a tensor made from the binding."""
-        index = self._named.get(binding.name)
+        index = self._named.get(_until_nul(binding.name))
         if index is not None and _is(self._model.tensors[index], binding):
             return self._reader.tensor(index)
         return _record(binding)

@@ -26,7 +26,7 @@ _IN_ORDER = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "QUANTIZE", "DEQUANTIZE", "CAS
 """Operators whose results lie in the order of their operand's elements."""
 
 
-class Counted(Struct, frozen=True):
+class PartlyDefined(Struct, frozen=True):
     """An output of which only some of ``most`` entries are defined, as many as the output ``count`` says ("" if no output says it).
 
     Entries that are ``mixed`` do not lie one after the other: such an output is defined only if all entries are.
@@ -37,9 +37,9 @@ class Counted(Struct, frozen=True):
     mixed: bool = False
 
 
-def counted_outputs(model: TfliteModel) -> dict[str, Counted]:
+def counted_outputs(model: TfliteModel) -> dict[str, PartlyDefined]:
     """The model's partly defined outputs by name: those of an operator that counts entries, and those computed from them."""
-    found: dict[int, Counted] = {}
+    found: dict[int, PartlyDefined] = {}
     for operator in model.operators:
         outputs, count = _COUNTED.get(operator.custom_code, ((), 0))
         if outputs and len(operator.outputs) > count:
@@ -47,7 +47,7 @@ def counted_outputs(model: TfliteModel) -> dict[str, Counted]:
             name = model.tensors[number].name if number in model.outputs else ""
             shapes = {place: model.tensors[operator.outputs[place]].shape for place in outputs}
             found |= {
-                operator.outputs[place]: Counted(name, shape[1]) for place, shape in shapes.items() if len(shape) > 1 and shape[1] > 0
+                operator.outputs[place]: PartlyDefined(name, shape[1]) for place, shape in shapes.items() if len(shape) > 1 and shape[1] > 0
             }
         elif read := [found[number] for number in operator.inputs if number in found]:
             mixed = read[0].mixed or operator.code not in _IN_ORDER
@@ -55,7 +55,7 @@ def counted_outputs(model: TfliteModel) -> dict[str, Counted]:
     return {model.tensors[number].name: one for number, one in found.items() if number in model.outputs}
 
 
-def defined_part(ours: Array, theirs: Array, counted: Counted | None, count: Array | None) -> tuple[Array, Array]:
+def defined_part(ours: Array, theirs: Array, counted: PartlyDefined | None, count: Array | None) -> tuple[Array, Array]:
     """The parts of two outputs that the number ``count`` defines, in the order of their elements.
 
     All is defined if the output is not ``counted``, or if the shapes differ; nothing is if no output says the number.
@@ -68,7 +68,7 @@ def defined_part(ours: Array, theirs: Array, counted: Counted | None, count: Arr
     return ours.reshape(-1)[:size], theirs.reshape(-1)[:size]
 
 
-def entries(outputs: Mapping[str, Array], counts: Mapping[str, Counted]) -> int:
+def entries(outputs: Mapping[str, Array], counts: Mapping[str, PartlyDefined]) -> int:
     """The number of entries that an inference defines, over all counted outputs."""
     numbers = (np.asarray(outputs[one.count], np.float64).reshape(-1) for one in counts.values() if one.count in outputs)
     return sum(int(number[0]) for number in numbers if number.size == 1 and np.isfinite(number[0]))

@@ -29,7 +29,7 @@ from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.deployed_names import named_alike
 from npu_testbed.models.sources import Model, as_recorded, load_model, recorded_source
 from npu_testbed.models.te_models import TeModel, host_runs, is_te, load_te
-from npu_testbed.models.undefined import Counted, counted_outputs, entries, other_inputs
+from npu_testbed.models.undefined import PartlyDefined, counted_outputs, entries, other_inputs
 from npu_testbed.proofs.first_difference import Runs, differing_reference, first_difference
 from npu_testbed.proofs.given_inputs import inference_inputs
 from npu_testbed.proofs.verification import (
@@ -147,7 +147,7 @@ def _legaliser(network: CompiledNetwork) -> str:
 
 
 def _detecting(
-    network: CompiledNetwork, inputs: list[dict[str, NDArray[Any]]], counts: Mapping[str, Counted], kernels: CpuKernels, seed: int
+    network: CompiledNetwork, inputs: list[dict[str, NDArray[Any]]], counts: Mapping[str, PartlyDefined], kernels: CpuKernels, seed: int
 ) -> list[dict[str, NDArray[Any]]]:
     """The inputs, and more of them if they define less than half of a counted output: for each number, the input with the most entries."""
     groups = [{name: one for name, one in counts.items() if one.count == count} for count in {one.count: None for one in counts.values()}]

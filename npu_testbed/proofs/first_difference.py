@@ -9,7 +9,7 @@ from msgspec import Struct
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
-from npu_testbed.models.undefined import Counted
+from npu_testbed.models.undefined import PartlyDefined
 from npu_testbed.proofs.divergence import Divergence, Tensor, divergence, made_tensors
 from npu_testbed.proofs.verification import LITERT, MENDED_STREAM, VELA_STREAM, Arrays, Verification, compare
 from validation.litert.cpu_kernels import CpuKernels
@@ -29,7 +29,7 @@ class Runs(Struct, frozen=True, eq=False):
     asked: Sequence[Arrays]
     found: Sequence[Arrays]
     expected: Sequence[Arrays]
-    counts: Mapping[str, Counted]
+    counts: Mapping[str, PartlyDefined]
 
 
 def _first(reference: str, runs: Runs) -> int:

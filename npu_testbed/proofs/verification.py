@@ -13,7 +13,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import Binding
 from npu_testbed.documents.verify import OutputEntry
-from npu_testbed.models.undefined import Counted, defined_part
+from npu_testbed.models.undefined import PartlyDefined, defined_part
 from npu_testbed.proofs.divergence import Divergence
 from sim.functional import FilterCache, NetworkState, run
 from sim.hazards import Hazard
@@ -197,7 +197,7 @@ OLD_SUFFIX = "_cpu"
 
 
 def compare(
-    reference: str, found: Sequence[Arrays], expected: Sequence[Arrays], counts: Mapping[str, Counted] | None = None
+    reference: str, found: Sequence[Arrays], expected: Sequence[Arrays], counts: Mapping[str, PartlyDefined] | None = None
 ) -> tuple[OutputComparison, ...]:
     """Pairs of outputs with the same name in ``found`` and in ``expected``; InputError if the names differ.
 
@@ -254,7 +254,7 @@ class Once:
 
 
 def compared(
-    found: Sequence[Arrays], inputs: Sequence[Arrays], references: Sequence[Reference], counts: Mapping[str, Counted] | None = None
+    found: Sequence[Arrays], inputs: Sequence[Arrays], references: Sequence[Reference], counts: Mapping[str, PartlyDefined] | None = None
 ) -> tuple[OutputComparison, ...]:
     """The outputs ``found`` for the seeded ``inputs`` with each reference. InputError if one of them cannot run."""
     return tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs), counts))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from npu_model.errors import InputError
 from npu_model.toml_text import parse_toml
+from npu_testbed.compilation import compiler
 from npu_testbed.ground.csv_file import csv_file
 from validation.builder import NetworkBuilder
 from validation.fvp.live.json_events import events
@@ -53,11 +54,20 @@ def test_layers_of_any_name_are_cells_and_well_formed_tables(tmp_path: Path) -> 
         assert not [cell for cell in cells if cell.startswith(("=", "+", "@"))]
 
 
+@pytest.mark.parametrize("written", ["ours", "vela"])
 @pytest.mark.parametrize("name", ["z\x00y", "a\x1b[2Kb", "\x00\ufffe", "\x0b&<x"])
-def test_a_database_of_velas_own_is_well_formed_whatever_a_layer_is_called(name: str, tmp_path: Path) -> None:
+def test_a_database_is_well_formed_whatever_a_layer_is_called(
+    name: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise InputError("Ours fails.")
+
+    if written == "vela":
+        monkeypatch.setattr(compiler, "_ours", fails)
     net = NetworkBuilder("hostile")
     (tmp_path / "net.tflite").write_bytes(net.finish([net.conv2d(net.input((1, 6, 6, 8), "x"), 8, (3, 3), name=name)]))
-    assert call("compile", tmp_path / "net.tflite", "--enable-debug-db", "--output-dir", tmp_path).status == 0
+    made = call("compile", tmp_path / "net.tflite", "--enable-debug-db", "--output-dir", tmp_path, "--json")
+    assert (made.status, json.loads(made.output)["promise"]["written"]) == (0, written)
     ET.parse(tmp_path / "net_debug.xml")  # a file of ours
 
 

@@ -19,7 +19,7 @@ from npu_model.compiled.network import read_compiled
 from npu_model.program import KernelOperation
 from npu_model.tflite.model import read_tflite
 from npu_model.tflite.records import OperatorRecord
-from npu_testbed.models.undefined import Counted, counted_outputs, defined_part, entries, other_inputs
+from npu_testbed.models.undefined import PartlyDefined, counted_outputs, defined_part, entries, other_inputs
 from npu_testbed.proofs.divergence import divergence
 from npu_testbed.proofs.verification import LITERT, VELA_STREAM, Verification, compare
 from validation.litert.judge import litert_installed
@@ -168,11 +168,11 @@ def test_what_is_computed_from_detections_is_compared_up_to_their_number(
 
 def test_outputs_that_an_operator_counts_are_compared_up_to_their_number() -> None:
     ours, theirs = np.arange(12).reshape(1, 3, 4), np.zeros((1, 3, 4), np.int64)
-    boxes, mixed = Counted("count", 3), Counted("count", 3, mixed=True)
+    boxes, mixed = PartlyDefined("count", 3), PartlyDefined("count", 3, mixed=True)
     assert [part.tolist() for part in defined_part(ours, theirs, boxes, np.array([2.0], np.float32))] == [list(range(8)), [0] * 8]
     assert defined_part(ours, theirs, None, None)[0].size == 12
     assert defined_part(ours, theirs, boxes, np.array([-1.0]))[0].size == 12
-    assert defined_part(ours, theirs, Counted("", 3), None)[0].size == 0
+    assert defined_part(ours, theirs, PartlyDefined("", 3), None)[0].size == 0
     assert [defined_part(ours, theirs, mixed, np.array([number]))[0].size for number in (2.0, 3.0)] == [0, 12]
     assert counted_outputs(read_tflite(build("tiny_conv"))) == {}
 
@@ -180,7 +180,7 @@ def test_outputs_that_an_operator_counts_are_compared_up_to_their_number() -> No
 @pytest.mark.parametrize(("valid", "vacuous"), [((0, 0), True), ((1, 0), True), ((0, 2), False), ((1, 1), True), ((4, 0), False)])
 def test_a_pass_of_less_than_half_of_an_output_is_none(valid: tuple[int, int], *, vacuous: bool) -> None:
     arrays = [{"boxes": np.ones((1, 4, 2), np.float32), "count": np.array([number], np.float32)} for number in valid]
-    found = Verification("m", 2, 0, compare(VELA_STREAM, arrays, arrays, {"boxes": Counted("count", 4)}))
+    found = Verification("m", 2, 0, compare(VELA_STREAM, arrays, arrays, {"boxes": PartlyDefined("count", 4)}))
     boxes = next(row for row in found.comparisons if row.output == "boxes")
     assert (boxes.size, boxes.undefined) == (8 * sum(valid), 64 - 8 * sum(valid))
     assert found.passed == (not vacuous)
@@ -196,7 +196,7 @@ def test_other_inputs_are_constant_images_and_faint_noise_of_the_whole_range() -
     assert spans == sorted(spans, reverse=True)
     assert 120 <= spans[0] <= 128
     assert all(one.shape == image.shape and one.dtype == np.int8 for one in found)
-    assert entries({"count": np.array([3.0])}, {"boxes": Counted("count", 4)}) == 3
+    assert entries({"count": np.array([3.0])}, {"boxes": PartlyDefined("count", 4)}) == 3
 
 
 # Where it began.

@@ -73,7 +73,7 @@ class PeakTerms(Struct, frozen=True):
     dead_rows: bool = True
     """Whether depthwise convolutions may write over dead rows: a choice may take another way without."""
     known: KnownForms = field(default_factory=KnownForms)
-    """What other choices have made, of the same networks for the same homes."""
+    """Results of other choices, of the same networks for the same homes."""
 
 
 class PeakChoice:

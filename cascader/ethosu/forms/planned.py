@@ -159,7 +159,7 @@ def planned_front(network: Network, parts: int, homes: Sequence[Wanted] = (), ab
 
 
 def _first_found(found: Callable[[int | None], T | None], about: int | None) -> T:
-    """What is found within a limit: first ``about`` so many bytes, then twice as many, in the end any number (None)."""
+    """The first result within a limit: ``about`` bytes, then twice as many, in the end any number (None)."""
     for most in (None,) if about is None else (*(about << doublings for doublings in range(_DOUBLINGS)), None):
         one = found(most)
         if one is not None:

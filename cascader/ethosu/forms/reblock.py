@@ -73,11 +73,14 @@ def _choices(
 
 
 def _better(found: Sequence[BestBlock], own: int) -> KernelOperation | None:
-    """The best choice for all sources together; None if the ``own`` depth is good enough."""
+    """The best choice for all sources together, of equal ones the deepest, which reads the IFM least often.
+
+    None if the ``own`` depth is good enough.
+    """
     least = [min(column) for column in zip(*(choice.cycles for choice in found), strict=True)]
     scores = [sum(some / best for some, best in zip(choice.cycles, least, strict=True)) for choice in found]
     today = next((score for score, choice in zip(scores, found, strict=True) if choice.operation.block.depth == own), None)
-    score, best = min(zip(scores, found, strict=True), key=lambda entry: entry[0])
+    score, best = min(zip(scores, found, strict=True), key=lambda entry: (entry[0], -entry[1].operation.block.depth))
     return None if today is not None and score > today * GAIN else best.operation
 
 
