@@ -12,8 +12,10 @@ from frontiers_found import frontier, task
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cascader.draft import drafter
 from cascader.ethosu.search.as_fast import SURE, FastSearch, smallest_as_fast
 from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.remote_calls import smallest, smallest_within
 from cascader.ethosu.search.search import explore
 from cascader.ethosu.verify.check import check_schedule
 from cascader.search.workers import workers
@@ -99,3 +101,15 @@ def test_no_schedule_of_a_whole_frontier_is_smaller(share: Fraction) -> None:
     assert found.cycles <= target
     assert found.schedule.arena_size == found.memory
     check_schedule(found.schedule)
+
+
+@pytest.mark.parametrize(("loose", "least"), [(Fraction(0), 0), (Fraction(1 << 20), 1)])
+def test_a_form_that_is_expected_to_miss_the_target_is_not_packed_closer(
+    loose: Fraction, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Addresses that are close to their plans are never packed closer, so such a form is packed whatever it takes."""
+    monkeypatch.setattr(drafter, "_LOOSE", loose)
+    with workers(1) as executor:
+        form = explore(task("tiny_residual"), executor).forms[0]
+    assert len(smallest_within(form, 0)) == least
+    assert smallest_within(form, 1 << 40) == smallest(form)
