@@ -146,7 +146,6 @@ _KINDS: dict[object, _Kind] = {
     remote_calls.without_blocks: _Kind(_form_key, plain, _DRAFTS),
     remote_calls.in_blocks: _Kind(_change_key, plain, _checked(Draft, lambda draft: (draft,))),
     remote_calls.smallest: _Kind(_form_key, plain, _DRAFTS),
-    remote_calls.smallest_within: _Kind(_form_key, plain, _DRAFTS),
     remote_calls.other_starts: _Kind(_form_key, plain, _STARTS),
     remote_calls.less_room: _Kind(_change_key, plain, _STARTS),
     remote_calls.issued_later: _Kind(_change_key, plain, _CHANGED),
