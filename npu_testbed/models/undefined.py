@@ -27,7 +27,7 @@ _IN_ORDER = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "QUANTIZE", "DEQUANTIZE", "CAS
 
 
 class PartlyDefined(Struct, frozen=True):
-    """An output of which only some of ``most`` entries are defined, as many as the output ``count`` says ("" if no output says it).
+    """An output with ``most`` entries, of which only some are defined. The output ``count`` says how many ("": no output says it).
 
     Entries that are ``mixed`` do not lie one after the other: such an output is defined only if all entries are.
     """

@@ -213,7 +213,7 @@ class _Chooser(Struct, frozen=True):
         """The best of some drafts, with its blocks and copies changed as replays say.
 
         Equally good drafts are changed, too, if time allows. Only the first of several equally fast drafts is changed: usually they are one
-        schedule in several arenas. With ``thorough`` all of them are changed.
+        schedule in several arenas. A ``thorough`` search changes all of them.
         """
         ordered = sorted(found, key=self.best.rank)
         if not self.best.task.options.change_by_replays:
