@@ -193,21 +193,26 @@ class CompiledCache:
         """The core's cycles, times, beats and counts, with a number of counts for each operation."""
         flat = rows if isinstance(rows, array) else array("q", rows)
         beats, counted = (array("q", bytes(8 * size)) for size in (4, counts * len(rows) // _ROW))
-        cycles, times = self.timed(flat, works, _NONE, beats, counted)
+        cycles, times = self.timed(flat, works, None, beats, counted)
         return cycles, times, beats, counted
 
     def timed(  # arrays that the core reads, and two that it writes where they have room
-        self, rows: array[int], works: list[memoryview], others: array[int], beats: array[int] = _NONE, counted: array[int] = _NONE
+        self, rows: array[int], works: list[memoryview], known: object = None, beats: array[int] = _NONE, counted: array[int] = _NONE
     ) -> tuple[int, array[int]]:
         """The core's cycles, and a line for each operation that ends, in order: its index, its issue and its end; the rest is 0.
 
-        ``others`` are the ends of the operations in another replay, -1 of those that are not comparable, or none at all. The cycles are -1
-        if the operations end no sooner here: the last :data:`SURE` of them, and all of them in the mean.
+        Beside a ``known`` replay of :meth:`known` it begins where the two first differ. The cycles are -1 if the operations behind the last
+        difference end no sooner here: the last :data:`SURE` of them, and all of them in the mean.
         """
         assert _CORE is not None  # noqa: S101  # is_usable
         times = array("q", bytes(8 * 3 * (len(rows) // _ROW)))
-        cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, rows, works, times, beats, counted, others)
+        cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, rows, works, times, beats, counted, known)
         return cycles, times
+
+    def known(self) -> object:
+        """A known replay that is still empty: the next replay with it fills it, and all later ones run beside that one."""
+        assert _CORE is not None  # noqa: S101  # is_usable
+        return _CORE.known()
 
     def rows(self, program: Program) -> list[int]:
         """Kind and words of each operation, and the parameters of its unit."""

@@ -138,11 +138,15 @@ class FlatReplay:
 
     def cycles(self, rows: array[int], works: list[memoryview]) -> int:
         """Cycles of one Program."""
-        return self.timed(rows, works, array("q"))[0]
+        return self.timed(rows, works)[0]
 
-    def timed(self, rows: array[int], works: list[memoryview], others: array[int]) -> tuple[int, array[int]]:
+    def known(self) -> object:
+        """A known replay that is still empty: see :meth:`sim.fast.compiled.CompiledCache.known`."""
+        return self._compiled.known()
+
+    def timed(self, rows: array[int], works: list[memoryview], known: object = None) -> tuple[int, array[int]]:
         """Cycles of one Program, and when its operations end: see :meth:`sim.fast.compiled.CompiledCache.timed`."""
-        return self._compiled.timed(rows, works, others)
+        return self._compiled.timed(rows, works, known)
 
 
 class QuickCycles(Struct, frozen=True):

@@ -74,10 +74,3 @@ int belatedly(Agenda *a, i64 cycle, i64 number, Resume resume)
     a->due[place] = resume;
     return 1;
 }
-
-void agenda_free(Agenda *a)
-{
-    free(a->due);
-    free(a->later);
-    free(a->numbers);
-}

@@ -21,6 +21,5 @@ void later_add(Agenda *agenda, i64 cycle, i64 number, Resume resume);
 int soon(Agenda *agenda, Resume me);
 int later(Agenda *agenda, i64 cycles, Resume me);
 int belatedly(Agenda *agenda, i64 cycle, i64 number, Resume resume);
-void agenda_free(Agenda *agenda);
 
 #endif

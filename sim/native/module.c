@@ -1,21 +1,23 @@
 /* The compiled core of sim: the fast replay of one Program, equal to sim/engine to the cycle. It makes the machine and walks its agenda. */
 
-#include "units.h"
+#include "known.h"
 
 #include "work.h"
 
-static int read_kernels(Machine *m, const Operation *operations, PyObject *works, Flat *flats, i64 *beats)
+static int read_kernels(Machine *m, PyObject *works, const Known *known, Flat *flats, i64 *beats)
 {
     i64 number = 0;
     for (i64 i = 0; i < m->operation_count; i++) {
-        const Operation *op = &operations[i];
+        const Operation *op = &m->operations[i];
         if (op->kind != KERNEL_OPERATION) continue;
         PyObject *object = PyList_GetItem(works, (Py_ssize_t)number);
         if (!object || flat_get(object, &flats[number], 0) < 0) return -1;
         Kernel *kernel = &m->kernels[number++];
         m->kernel_count = number;
         const i64 *work = flats[number - 1].at;
-        if (!is_work(&flats[number - 1], m->regions)) {
+        /* The works of the known replay have been looked at. */
+        int is_known = known && number <= known->kernel_count && object == known->works[number - 1];
+        if (!is_known && !is_work(&flats[number - 1], m->regions)) {
             PyErr_SetString(PyExc_ValueError, "a kernel's work is none, or it reads through no port");
             return -1;
         }
@@ -71,17 +73,6 @@ static void make_buffers(Machine *m)
     for (int i = 0; i < 13; i++) fifos[i]->waiting = NOBODY;
 }
 
-static void free_machine(Machine *m)
-{
-    Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled,
-                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way, &m->loads, &m->scale_queue};
-    for (int i = 0; i < 13; i++) free(fifos[i]->items);
-    free_servers(m);
-    agenda_free(&m->agenda);
-    free(m->kernels);
-    free(m);
-}
-
 static void resume(Machine *m, Resume who)
 {
     /* An interrupt is heard now and then. */
@@ -122,6 +113,7 @@ static void walk(Machine *m)
         for (; at < a->due_length && !a->failed; at++) resume(m, a->due[at]);
         a->due_length = a->numbers_length = 0;
         for (;;) {
+            if (m->filled && m->command >= m->next_kept) keep(m);
             if (!a->later_length || a->failed) return;
             Later next = a->later[--a->later_length];
             a->cycle = next.cycle;
@@ -168,19 +160,50 @@ static int machine_fits(const Machine *m)
     return fits;
 }
 
-/* Timing, memories, ports of the regions, operations, list of block works, room for times, for beats and for what is counted of each operation
-   (none: it is not), and another replay's ends (none: there is none): the cycles; -1 if the Program was found to be no faster than the other. */
-static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+/* The machine at its first cycle. Returns 0, or -1 without memory. */
+static int begin(Machine *m)
 {
     static const int ORDER[UNITS] = {FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR};
+    if (make_servers(m) < 0) return -1;
+    make_buffers(m);
+    for (int server = 0; server < SERVERS; server++) due_add(&m->agenda, FIRST_START + FIRST_SERVER + server);
+    for (int i = 0; i < UNITS; i++) due_add(&m->agenda, FIRST_START + ORDER[i]);
+    m->agenda.running = NEVER;
+    m->next_kept = 1 + m->operation_count / (MOST_KEPT + 1);
+    return 0;
+}
+
+/* Make the machine ready to run: at its first cycle, or where it begins to differ from a known replay. Returns 0, or -1 with an exception set. */
+static int set_out(Machine *m, Known *known, PyObject *const *arguments, Flat *works, i64 *beats)
+{
+    const Known *beside = known && known->operations ? known : NULL;
+    Alike alike = {0, 0};
+    int begun = 0;
+    if (beside) alike = known_alike(beside, m, arguments[4]);
+    if (read_kernels(m, arguments[4], beside, works, beats) < 0) return -1;
+    for (i64 i = 0; i < m->operation_count; i++) m->words += m->operations[i].words;
+    if ((beside && (run_beside(m, beside, alike) < 0 || (begun = take_up(m, beside, alike)) < 0)) || (!begun && begin(m) < 0)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    m->filled = beside ? NULL : known;
+    return 0;
+}
+
+/* Timing, memories, ports of the regions, operations, list of block works, room for times, for beats and for what is counted of each operation
+   (none: it is not), and a known replay, which is filled if it is empty, or None: the cycles; -1 if the Program was found to be no faster than
+   the known one. */
+static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
     (void)module;
     if (count != 9 || !PyList_Check(arguments[4])) {
-        PyErr_SetString(PyExc_TypeError, "timing, memories, ports, operations, a list of block works, times, beats, counts and others are needed");
+        PyErr_SetString(PyExc_TypeError, "timing, memories, ports, operations, a list of block works, times, beats, counts and a known replay are needed");
         return NULL;
     }
-    PyObject *buffers[8] = {arguments[0], arguments[1], arguments[2], arguments[3], arguments[5], arguments[6], arguments[7], arguments[8]};
-    Flat flats[8], *works = NULL;
-    if (flat_all(buffers, flats, 8, 4) < 0) return NULL;
+    PyObject *buffers[7] = {arguments[0], arguments[1], arguments[2], arguments[3], arguments[5], arguments[6], arguments[7]};
+    Flat flats[7], *works = NULL;
+    Known *known = known_of(arguments[8]);
+    if (PyErr_Occurred() || flat_all(buffers, flats, 7, 4) < 0) return NULL;
     Machine *m = calloc(1, sizeof *m);
     PyObject *result = NULL;
     Py_ssize_t kernels = PyList_Size(arguments[4]);
@@ -202,39 +225,42 @@ static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t
     m->operation_count = flats[3].length * 8 / (Py_ssize_t)sizeof(Operation);
     m->times = flats[4].at;
     m->counts = flats[6].length ? flats[6].at : NULL;
-    m->others = flats[7].length ? flats[7].at : NULL;
     m->kernels = calloc((size_t)kernels + 1, sizeof(Kernel));
-    if (flats[4].length != 3 * m->operation_count || (m->counts && (flats[6].length != COUNTS * m->operation_count || !flats[5].length)) ||
-        (m->others && flats[7].length != m->operation_count)) {
-        PyErr_SetString(PyExc_ValueError, "there is no room for the times or the counts, or other ends are of another Program");
+    if (flats[4].length != 3 * m->operation_count || (m->counts && (flats[6].length != COUNTS * m->operation_count || !flats[5].length))) {
+        PyErr_SetString(PyExc_ValueError, "there is no room for the times or the counts");
+        goto end;
+    }
+    if (known && (m->counts || !known_fits(known, arguments))) {
+        PyErr_SetString(PyExc_ValueError, "a known replay has no counts, and the same timing, memories and ports");
         goto end;
     }
     if (!machine_fits(m)) goto end;
-    if (!m->kernels || make_servers(m) < 0) {
+    if (!m->kernels) {
         PyErr_NoMemory();
         goto end;
     }
-    make_buffers(m);
-    if (read_kernels(m, m->operations, arguments[4], works, flats[5].length ? flats[5].at : NULL) < 0) goto end;
-    for (i64 i = 0; i < m->operation_count; i++) m->words += m->operations[i].words;
-    for (int server = 0; server < SERVERS; server++) due_add(&m->agenda, FIRST_START + FIRST_SERVER + server);
-    for (int i = 0; i < UNITS; i++) due_add(&m->agenda, FIRST_START + ORDER[i]);
-    m->agenda.running = NEVER;
+    if (set_out(m, known, arguments, works, flats[5].length ? flats[5].at : NULL) < 0) goto end;
     if (!m->agenda.failed) walk(m);
     if (m->agenda.failed == BEATEN) m->end = -1;
     result = m->agenda.failed != FAILED ? PyLong_FromLongLong(m->end) : PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    if (m->filled && result && known_fill(known, m, arguments) < 0) {
+        Py_CLEAR(result);
+        PyErr_NoMemory();
+    }
 end:
+    if (m && m->filled && !result) known_clear(known);
     if (works)
         for (Py_ssize_t i = 0; i < kernels; i++)
             if (works[i].at) PyBuffer_Release(&works[i].view);
     free(works);
     if (m) free_machine(m);
-    flat_release(flats, 8);
+    flat_release(flats, 7);
     return result;
 }
 
 static PyMethodDef METHODS[] = {
     {"replay", (PyCFunction)(void (*)(void))replay, METH_FASTCALL, "The cycles of a Program."},
+    {"known", known_new, METH_NOARGS, "An empty known replay."},
     {NULL, NULL, 0, NULL},
 };
 

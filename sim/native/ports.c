@@ -232,11 +232,22 @@ static void make_gate(Gate *gate, const Memory *memory, i64 slides)
     *gate = (Gate){.is_open = !memory->pulses, .slides = slides != 0, .on = memory->on, .length = memory->length, .cap = memory->cap};
 }
 
-int make_servers(Machine *m)
+/* Let each server find its path and its gate in its own machine. */
+void link_servers(Machine *m)
 {
     for (int number = 0; number < SERVERS; number++) {
-        int port = number / 2, writes = number % 2;
-        const Memory *memory = &m->memories[port];
+        Server *s = &m->servers[number];
+        s->path = m->memories[number / 2].shared ? &m->paths[number / 2] : &s->own_path;
+        s->gate = &m->gates[m->timing.shared_cap ? number / 2 * 2 : number];
+    }
+}
+
+int make_servers(Machine *m)
+{
+    link_servers(m);
+    for (int number = 0; number < SERVERS; number++) {
+        int writes = number % 2;
+        const Memory *memory = &m->memories[number / 2];
         Server *s = &m->servers[number];
         make_gate(&m->gates[number], memory, m->timing.sliding_cap);
         s->before = writes ? 0 : memory->read_latency;
@@ -245,19 +256,8 @@ int make_servers(Machine *m)
         s->limit = writes ? memory->most_writes : memory->most_reads;
         s->numerator = memory->numerator;
         s->denominator = memory->denominator;
-        s->path = memory->shared ? &m->paths[port] : &s->own_path;
-        s->gate = &m->gates[m->timing.shared_cap ? 2 * port : number];
         s->next_number = -1;
         if (s->limit && !(s->finishes = calloc((size_t)s->limit, sizeof(i64)))) return -1;
     }
     return 0;
-}
-
-void free_servers(Machine *m)
-{
-    for (int number = 0; number < SERVERS; number++) {
-        free(m->servers[number].finishes);
-        free(m->gates[number].passed);
-        for (int channel = 0; channel < CHANNELS; channel++) free(m->servers[number].queues[channel].items);
-    }
 }

@@ -145,8 +145,10 @@ typedef struct {
     const Operation *operations;
     i64 operation_count, kernel_count, words, end, *times, finished, resumed;
     /* Another replay's end of each operation, if there is one (-1: not comparable); how much later these are here; and the last in a row that are not sooner. */
-    const i64 *others;
-    i64 lag, not_sooner;
+    i64 *others, lag, not_sooner;
+    /* The known replay that this one fills, if there is one, and the operation at which the machine is kept next. */
+    struct Known *filled;
+    i64 next_kept;
     /* Where each unit waits, and what it has at hand. */
     int at[UNITS];
     i64 since[UNITS], *counts;

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from hashlib import blake2b
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.judge.contest import Contest, DraftRun, ProgramRun, Score, ends_beside
+from cascader.ethosu.judge.contest import Contest, DraftRun, ProgramRun, Score
 from cascader.ethosu.judge.replay import Replay, decides, flat_replay
 from cascader.ethosu.judge.tables import HAS_CORE, Tables, Works
 from cascader.ethosu.network.network import Network
@@ -47,16 +46,16 @@ class Judge:
         known = self._known.get(_digest(draft))
         return self.run(draft).score[0] if known is None else known[0]
 
-    def run(self, draft: Draft) -> DraftRun:
-        """The replay of a draft, which is not checked."""
-        found = self._replayed(draft, None)
+    def run(self, draft: Draft, *, known: bool = False) -> DraftRun:
+        """The replay of a draft, which is not checked. If it is ``known``, others run beside it."""
+        found = self._replayed(draft, None, known=known)
         assert found is not None  # noqa: S101  # it competes with none
         self._remember(self._known, draft, found.score)
         return found
 
     def contest(self, draft: Draft, cycles: int) -> Contest:
         """A contest of changes of a draft of ``cycles`` cycles."""
-        return Contest(DraftRun((cycles, 0)) if self._works is None else self.run(draft), self._better)
+        return Contest(DraftRun((cycles, 0)) if self._works is None else self.run(draft, known=True), self._better)
 
     def _better(self, draft: Draft, best: DraftRun) -> DraftRun | None:
         """The replay of a draft if it is better than the best; None if it is not, or ends no sooner for so long that it is given up."""
@@ -69,15 +68,18 @@ class Judge:
             self._remember(self._beaten, draft, best.score)
             return None
         self._remember(self._known, draft, found.score)
-        return found if found.score < best.score else None
+        if found.score >= best.score:
+            return None
+        # Few are better: it takes less time to replay these again than to keep what every replay passes.
+        return self.run(draft, known=True) if found.programs else found
 
     def _remember(self, scores: dict[bytes, Score], draft: Draft, score: Score) -> None:
         if len(scores) >= _MOST_KNOWN:
             scores.clear()
         scores[_digest(draft)] = score
 
-    def _replayed(self, draft: Draft, best: DraftRun | None) -> DraftRun | None:
-        """The replay of a draft; None if it was found to be no better than the best."""
+    def _replayed(self, draft: Draft, best: DraftRun | None, *, known: bool = False) -> DraftRun | None:
+        """The replay of a draft, ``known`` to later ones; None if it was found to be no better than the best."""
         works = self._works
         if not self._decides:
             return DraftRun((draft.cycles, 0))
@@ -85,10 +87,11 @@ class Judge:
         if issued is None or works is None:
             return DraftRun((self.replay(lower(schedule_of(draft, self._network, self._tables.accelerator.name), checked=False)), 0))
         programs = list[ProgramRun]()
-        known = best.programs if best is not None and len(best.programs) == len(issued) else (None,) * len(issued)
-        for one, other in zip(issued, known, strict=True):
-            cycles, times = works.replay.timed(one.rows, one.works, array("q") if other is None else ends_beside(other, one))
+        others = best.programs if best is not None and len(best.programs) == len(issued) else (None,) * len(issued)
+        for one, other in zip(issued, others, strict=True):
+            beside = works.replay.known() if known else other and other.known
+            cycles, times = works.replay.timed(one.rows, one.works, beside)
             if cycles < 0:
                 return None
-            programs.append(ProgramRun(one, cycles, times))
+            programs.append(ProgramRun(one, cycles, times, beside if known else None))
         return DraftRun((sum(one.cycles for one in programs), sum(sum(one.times[2::3]) for one in programs)), tuple(programs))

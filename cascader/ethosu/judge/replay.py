@@ -39,11 +39,13 @@ class FlatReplay(Protocol):
     def cycles(self, rows: array[int], works: list[memoryview]) -> int:
         """Cycles of one Program from its rows, and the works of its kernels."""
 
-    def timed(self, rows: array[int], works: list[memoryview], others: array[int]) -> tuple[int, array[int]]:
+    def known(self) -> object:
+        """A known replay that is still empty: the next replay with it fills it, and all later ones run beside that one."""
+
+    def timed(self, rows: array[int], works: list[memoryview], known: object = None) -> tuple[int, array[int]]:
         """Cycles of one Program, and a line for each operation that ends, in order: its index, its issue and its end; the rest is 0.
 
-        ``others`` are the ends of the operations in another replay, -1 of those that are not comparable, or none at all. The cycles are -1
-        if the operations are found to end no sooner here.
+        Beside a ``known`` replay the cycles are -1 if the operations that are the same at the end of both are found to end no sooner here.
         """
 
 
