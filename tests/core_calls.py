@@ -33,8 +33,9 @@ SEARCHES = (
 KEPT = 12
 """Calls that are kept of each function, drawn from all that were made."""
 
-UNITS = 23
-"""Numbers of the units that a flow goes through: ``STATE_SIZE`` of cascader/ethosu/native/flow.h."""
+FLOW = Path(__file__).parents[1] / "cascader" / "ethosu" / "native" / "flow.h"
+UNITS = int(re.findall(r"STATE_SIZE = (\d+)", FLOW.read_text())[0])
+"""Numbers of the units that a flow goes through."""
 
 SECONDS = 2.0
 """CPU seconds of one changed call: a huge count asks for a loop without end, which is no fault of memory."""

@@ -19,7 +19,7 @@ typedef struct Known {
     i64 looked[MOST_KEPT], kept_count;
 } Known;
 
-/* How many operations at both ends of two replays are the same. No operation counts as both. */
+/* Numbers of operations that are the same in two replays, from the first one on and up to the last one. None counts twice. */
 typedef struct {
     i64 first, last;
 } Alike;
