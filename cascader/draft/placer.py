@@ -158,9 +158,10 @@ class Placer:
         """The numbers of a group's jobs and constants, as the compiled core reads them."""
         kinds, pairs = self._costs.kinds_and_pairs(group)
         table, lines = self._scheduler.table(group), self._constants_of(group)
-        head = [len(table), len(lines), group.first, group.last]
-        columns = (head, table[:, 0], kinds, pairs, table[:, 1], table[:, 2], lines.ravel())
-        return array("q", np.concatenate([np.asarray(column, dtype=np.int64) for column in columns]).tobytes())
+        flat = array("q", (len(table), len(lines), group.first, group.last))
+        for column in (table[:, 0], kinds, pairs, table[:, 1], table[:, 2], lines):
+            flat.frombytes(column.tobytes())
+        return flat
 
     def tried(self, groups: Groups, staged: frozenset[int], budget: int) -> int:
         """The cycles of the :meth:`trial` of groups that a greedy search places, compiled; no copy serves several parts.

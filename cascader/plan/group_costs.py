@@ -148,10 +148,11 @@ class KnownCosts:
         """The line of each job, with all costs of the device stored there."""
         lines: Numbers = self.begins[jobs[:, 0]] + jobs[:, 2] - jobs[:, 1]
         is_new = self.costs[lines, 0] == UNKNOWN
-        if is_new.any():
-            _, firsts = np.unique(lines[is_new], return_index=True)
-            for job in jobs[is_new][firsts].tolist():
-                self.ask(*job)
+        if np.count_nonzero(is_new):
+            # The first job of each new line; reversed, because a dictionary keeps the last one.
+            firsts = dict(zip(lines[is_new][::-1].tolist(), jobs[is_new][::-1].tolist(), strict=True))
+            for line in sorted(firsts):
+                self.ask(*firsts[line])
         return lines
 
     def cycles(self, jobs: JobTable) -> list[list[int]]:

@@ -84,8 +84,8 @@ def _pace(op: KernelOperation, accelerator: Accelerator, timing: TimingParameter
     return _PACE_PART_KERNEL if op.part_kernel else _PACE_DEPTH_FIRST, floor, size, 1, 0, 0, 0, 0
 
 
-def _ranges(ranges: tuple[ByteRange, ...], modulus: int) -> chain[int]:
-    return chain.from_iterable((where.region, where.start % modulus, where.length) for where in ranges)
+def _ranges(ranges: tuple[ByteRange, ...], modulus: int) -> list[int]:
+    return [number for where in ranges for number in (where.region, where.start % modulus, where.end - where.start)]
 
 
 def flat_operation(
@@ -117,7 +117,7 @@ def flat_operation(
             accelerator.access.own_channels,
         ),
     )
-    maps = chain(_map(op.ifm), _map(op.ifm2), _map(op.ofm))
+    maps = *_map(op.ifm), *_map(op.ifm2), *_map(op.ofm)
     # An array is built from a tuple in half the time that it takes from an iterator.
     return array("q", (*head, *maps, *_ranges(op.weights, modulus), *_ranges(op.scales, modulus)))
 

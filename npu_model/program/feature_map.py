@@ -220,10 +220,5 @@ class FeatureMap(Struct, frozen=True):
             across, run = (columns - 1) * self.strides.x, self.shape.depth * self.dtype.bytes
         else:
             across, run = (ceil_div(self.shape.depth, BRICK) - 1) * self.strides.c, columns * BRICK * self.dtype.bytes
-        start = end = base
-        for step in (down, across):
-            if step < 0:
-                start += step
-            else:
-                end += step
-        return ByteRange(self.region, start, end + run)
+        back = min(down, 0) + min(across, 0)
+        return ByteRange(self.region, base + back, base + down + across - back + run)

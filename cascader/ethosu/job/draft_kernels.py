@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cascader.draft.draft import JOB, PLACE, ROW_BYTES, Draft, lines
+from cascader.draft.draft import JOB, PLACE, ROW_BYTES, Draft, line
 from cascader.ethosu.job.stripes import BufferPlace, stripe
 from cascader.ethosu.network.network import Network, ethosu_part
 from npu_model.program import KernelOperation
@@ -17,7 +17,7 @@ class DraftKernels:
 
     def kernel(self, draft: Draft, step: int) -> KernelOperation | None:
         """The kernel of a job, at its tensors' addresses and in its part's own block; None for a transfer and for a job on the CPU."""
-        part, start, end = lines(draft.jobs, JOB)[step, :3].tolist()
+        part, start, end = line(draft.jobs, JOB, step)[:3]
         payload = self._payloads[part]
         if payload is None or payload.transfer:
             return None
@@ -28,5 +28,5 @@ class DraftKernels:
 
     @staticmethod
     def _place(draft: Draft, tensor: int, size: int) -> BufferPlace:
-        address, rows, row_bytes = lines(draft.places, PLACE)[tensor, : ROW_BYTES + 1].tolist()
+        address, rows, row_bytes = line(draft.places, PLACE, tensor)[: ROW_BYTES + 1]
         return BufferPlace(address, rows or 1, row_bytes if rows else size)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from cascader.ethosu.job.constants import Packing
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.program import ByteRange, KernelOperation
 
+_packed = lru_cache(maxsize=1 << 10)(Packing.of)
+"""The packing of some ranges. All stripes of a part have the same ones."""
+
 
 def _packing(operation: KernelOperation) -> Packing:
     """The packing of the operation's weights and scales alone."""
-    return Packing.of((*operation.weights, *operation.scales))
+    return _packed((*operation.weights, *operation.scales))
 
 
 def weight_ranges(operation: KernelOperation) -> tuple[ByteRange, ...]:

@@ -6,6 +6,7 @@ A row is a step along the part's axis: a row of the feature map, or a column.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from cascader.ethosu.job.feature_maps import placed
@@ -36,7 +37,13 @@ class BufferPlace(NamedTuple):
 
     def rolls(self, feature_map: FeatureMap) -> bool:
         """Whether ``feature_map`` has bytes that wrap at this address."""
-        return max([span.end for span in feature_map.byte_ranges()], default=0) > self.rows * self.row_bytes
+        return _end(feature_map) > self.rows * self.row_bytes
+
+
+@lru_cache(maxsize=1 << 12)
+def _end(feature_map: FeatureMap) -> int:
+    """The end of a map's bytes. All stripes of a part ask for the same maps."""
+    return max([span.end for span in feature_map.byte_ranges()], default=0)
 
 
 _HOME = BufferPlace(0, 1, 1 << 62)

@@ -50,7 +50,7 @@ class Judge:
         """The replay of a draft, which is not checked. If it is ``known``, others run beside it."""
         found = self._replayed(draft, None, known=known)
         assert found is not None  # noqa: S101  # it competes with none
-        self._remember(self._known, draft, found.score)
+        self._remember(self._known, _digest(draft), found.score)
         return found
 
     def contest(self, draft: Draft, cycles: int) -> Contest:
@@ -65,18 +65,18 @@ class Judge:
             return None
         found = self._replayed(draft, best)
         if found is None:
-            self._remember(self._beaten, draft, best.score)
+            self._remember(self._beaten, name, best.score)
             return None
-        self._remember(self._known, draft, found.score)
+        self._remember(self._known, name, found.score)
         if found.score >= best.score:
             return None
         # Few are better: it takes less time to replay these again than to keep what every replay passes.
         return self.run(draft, known=True) if found.programs else found
 
-    def _remember(self, scores: dict[bytes, Score], draft: Draft, score: Score) -> None:
+    def _remember(self, scores: dict[bytes, Score], name: bytes, score: Score) -> None:
         if len(scores) >= _MOST_KNOWN:
             scores.clear()
-        scores[_digest(draft)] = score
+        scores[name] = score
 
     def _replayed(self, draft: Draft, best: DraftRun | None, *, known: bool = False) -> DraftRun | None:
         """The replay of a draft, ``known`` to later ones; None if it was found to be no better than the best."""

@@ -11,7 +11,7 @@ from itertools import chain, count
 
 from msgspec import Struct
 
-from cascader.draft.draft import JOB, PLACE, ROW_BYTES, Draft, lines
+from cascader.draft.draft import JOB, PLACE, ROW_BYTES, Draft, line
 from cascader.ethosu.cost.blockdep import block_distance
 from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
 from cascader.ethosu.job.stripes import BufferPlace, form, in_block, stripe
@@ -117,7 +117,7 @@ class Tables:
         at_row, at_work = 1 + 2 * count, 1 + 2 * count + 7 * sum(found[1 : 1 + 2 * count : 2])
         for rows, kernels in zip(found[1 : 1 + 2 * count : 2], found[2 : 2 + 2 * count : 2], strict=True):
             used = [works.found[number] for number in found[at_work : at_work + kernels]]
-            made.append(Issued(array("q", found[at_row : at_row + 7 * rows]), used))
+            made.append(Issued(array("q", found[at_row : at_row + 7 * rows].tobytes()), used))  # an array copies bytes alone at once
             at_row, at_work = at_row + 7 * rows, at_work + kernels
         return made
 
@@ -159,13 +159,13 @@ class Tables:
 
     def _add_kernel(self, draft: Draft, step: int) -> None:
         """The kernel of a job; an equal kernel may have come before it."""
-        part, start, end, *block = job = lines(draft.jobs, JOB)[step].tolist()
+        part, start, end, *block = job = line(draft.jobs, JOB, step)
         payload = self._payloads[part]
         assert payload is not None  # noqa: S101  # the core asks for kernels alone
         rolls: list[int] = []
         places: dict[str, BufferPlace] = {}
         for tensor in self._parts[_PART * part : _PART * part + 3]:
-            _, rows, row_bytes = lines(draft.places, PLACE)[tensor, : ROW_BYTES + 1].tolist() if tensor >= 0 else (0, 0, 0)
+            _, rows, row_bytes = line(draft.places, PLACE, tensor)[: ROW_BYTES + 1] if tensor >= 0 else (0, 0, 0)
             rolls += (rows, row_bytes)
             if tensor >= 0:
                 places[self._names[tensor]] = BufferPlace(0, rows or 1, row_bytes if rows else self._sizes[tensor])
