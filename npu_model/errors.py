@@ -28,15 +28,18 @@ class BudgetError(InputError):
 class FloorError(BudgetError):
     """A budget below what every schedule needs; ``ways`` are options with which every schedule would need less, each with a clause."""
 
-    def __init__(self, sentence: str, ways: tuple[tuple[str, str], ...] = ()) -> None:
-        """``sentence`` names the needed bytes, without a remedy or a full stop."""
+    def __init__(self, sentence: str, ways: tuple[tuple[str, str], ...] = (), *, of_forms: bool = False) -> None:
+        """``sentence`` names the needed bytes, without a remedy or a full stop.
+
+        With ``of_forms``, the search's forms need them. Any option that brings other forms may help.
+        """
         super().__init__(sentence, ways)
-        self.sentence, self.ways = sentence, ways
+        self.sentence, self.ways, self.of_forms = sentence, ways, of_forms
 
     def __str__(self) -> str:
         """The sentence, and the options with their clauses."""
         named = " or ".join(f"{option} ({clause})" for option, clause in self.ways)
-        more = f"{self.sentence}: allow that much or more"
+        more = f"{self.sentence}: allow more (`npu-testbed frontier` names the smallest arena)"
         return f"{more}, or try {named}." if named else f"{more}."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -302,6 +303,21 @@ _NEVER_BEGAN = (
 """Fault of a script on macOS and Windows, where a new process begins with the imports of the old one."""
 
 
+_ending: list[threading.Thread] = []
+"""Threads that wait for processes to end."""
+
+
+def wait_until_ended() -> None:
+    """Wait until the idle processes of earlier blocks have ended: while they end, new processes cannot be copies of this one."""
+    while _ending:
+        _ending.pop().join()
+
+
+# Python up to 3.12 prints a traceback if a process ends while Python wakes the threads of its executors, which it does before atexit.
+# The last function that is registered here runs first.
+getattr(threading, "_register_atexit", atexit.register)(wait_until_ended)
+
+
 @contextmanager
 def _executor(processes: int, *, takes_part: bool, late: bool) -> Iterator[Executor]:
     """Like :func:`workers`."""
@@ -311,6 +327,7 @@ def _executor(processes: int, *, takes_part: bool, late: bool) -> Iterator[Execu
     if getattr(current_process(), "_inheriting", False):
         # This is a worker that imports the script which starts workers, as its own main module. Its parent decides what it does.
         raise SystemExit(1)
+    wait_until_ended()
     forks = _may_fork()
     context = get_context("fork" if forks else "spawn")
     theirs, ours = context.Pipe(duplex=False)
@@ -330,7 +347,11 @@ def _executor(processes: int, *, takes_part: bool, late: bool) -> Iterator[Execu
         if not finished:
             # After an error no caller waits for running calls.
             ours.close()
-        # Idle processes end while the caller continues. A process that ends while Python exits after an error would be reported on stderr.
-        pool.shutdown(wait=not finished, cancel_futures=True)
+        # Idle processes end while the caller continues.
+        ending = threading.Thread(target=partial(pool.shutdown, cancel_futures=True), daemon=True)
+        ending.start()
+        _ending.append(ending)
+        if not finished:
+            wait_until_ended()
         ours.close()
         theirs.close()

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.search.floor import require_interface
 from cascader.ethosu.search.limits import EVERYTHING
 from cascader.ethosu.search.request import ModelSource, Request, Run
 from cascader.ethosu.search.search import explore, search
@@ -21,7 +22,7 @@ from cascader.ethosu.search.task import Task
 from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.search.workers import processes_for, workers
-from npu_model.errors import InputError
+from npu_model.errors import BudgetError, InputError
 from npu_model.memory.outer_arena import has_outer_arena
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
@@ -35,6 +36,7 @@ from npu_testbed.models.legalise import load_task
 from npu_testbed.replays.separate_regions import end_ports
 from npu_testbed.replays.vela_runs import VelaFailure, VelaPoint, VelaRun, VelaTask, vela_network
 from npu_testbed.searches.frontiers import Frontier, FrontierPoint, replayed_frontier, within_bound
+from npu_testbed.searches.other_ways import with_other_ways
 from npu_testbed.searches.resume import Resumed, resumed
 from sim import counted_network
 
@@ -232,8 +234,17 @@ def compare(request: Request, run: Run = _ALONE, sides: Sides = _SIDES, folders:
     and outputs are then outside its arena, in the same memory as ours. InputError if the model or a name is wrong. Our arenas and the
     sweep's sizes keep to the budget of the request; Vela may exceed it.
     """
+    task = load_task(request, run.show)
+    try:
+        require_interface(task, request)
+        return _compared(task, request, run, sides, folders)
+    except BudgetError as error:
+        raise with_other_ways(error, request, run) from None
+
+
+def _compared(task: Task, request: Request, run: Run, sides: Sides, folders: Folders) -> Comparison:
+    """Like :func:`compare`, of a loaded task; BudgetError if no point fits the budget."""
     bound, progress, sweep, robust = request.budget, run.show, sides.sweep, sides.robust
-    task = load_task(request, progress)
     vela = _vela_task(request, task)
     ends, energy = vela.end_ports, sides.energy
     many = processes_for(len(task.network.graph.parts), run.processes)

@@ -85,7 +85,7 @@ def best_schedule(task: Task, request: Request, aim: str, vela: PeerFigures | No
         return choice_of(task, asked, replace(run, bounds=False)).point.schedule
     except BudgetError as error:
         if bound is not None and (vela is None or not fits(vela, bound)):
-            raise with_other_ways(error, asked, run) from None
+            raise with_other_ways(error, asked, run, spills=False) from None
         if planned is None:
             raise
         raise InputError(f"No schedule of ours was found in the {planned:,} bytes that Vela plans.") from error

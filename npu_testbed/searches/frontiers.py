@@ -12,7 +12,7 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import digest
-from cascader.ethosu.search.floor import interface_floor, remedies, require_room
+from cascader.ethosu.search.floor import require_interface
 from cascader.ethosu.search.frontier import LowerBounds, frontier_of
 from cascader.ethosu.search.limits import EVERYTHING
 from cascader.ethosu.search.request import Request, Run
@@ -178,8 +178,7 @@ def frontier(request: Request, run: Run = _ALONE, schedules: Path | None = None)
     """
     task = load_task(request, run.show)
     try:
-        if request.budget is not None:
-            require_room(request.budget, interface_floor(task.network), remedies(task.network, task.system, request.budget))
+        require_interface(task, request)
         with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as pool:
             executor = resumed(pool, task, schedules)
             everything = replace(EVERYTHING, thorough=request.thorough)

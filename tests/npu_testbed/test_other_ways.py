@@ -32,6 +32,10 @@ WAYS = re.compile(r"(--(?:home|spill|recompute) [^(,]+?) \(([\d,]+) bytes, ([\d,
 REFUSED = (
     ("zoo:tiny_residual", 4608, ("--spill ext", "--home input=ext", "--home output=ext")),
     ("zoo:tiny_conv", 2560, ("--home input=ext --home output=ext",)),
+    ("zoo:tiny_conv", 16, ("--home input=ext --home output=ext --spill ext",)),
+    # One layer needs more than the budget, and an image does.
+    ("portfolio:mnist", 9044, ("--spill ext",)),
+    ("portfolio:flatten_fc", 700, ("--home input=ext --spill ext",)),
 )
 
 
@@ -53,31 +57,37 @@ def test_a_refusal_names_options_that_meet_the_budget_with_the_bytes_that_these_
 
 
 def test_frontier_and_compile_name_the_same_options_as_schedule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """They try the options of one request, and say what was found. Aim and effort of these searches are always the same."""
-    tried = []
+    """They try the options of one request, and say what was found. Aim and effort of these searches are always the same.
 
-    def found(request: Request, _run: Run) -> Iterator[str]:
+    No .tflite file names a spilled tensor, so ``compile`` spills none.
+    """
+    tried, spilled = [], []
+
+    def found(request: Request, _run: Run, *, spills: bool) -> Iterator[str]:
         tried.append(replace(request, effort=QUICK, optimise=PERFORMANCE))
+        spilled.append(spills)
         yield "--home output=ext (16 bytes, 17 cycles)"
 
     monkeypatch.setattr(module, "other_ways", found)
     words = ("zoo:tiny_conv", "--accelerator-config", "ethos-u55-128", "--arena-cache-size", 2560, "--effort", "quick", "--jobs", "1")
-    for command, output in (("schedule", ("-o", tmp_path / "s.json")), ("frontier", ()), ("compile", ("--output-dir", tmp_path / "out"))):
+    outputs = {"schedule": ("-o", tmp_path / "s.json"), "frontier": (), "compare": (), "compile": ("--output-dir", tmp_path / "out")}
+    for command, output in outputs.items():
         assert "With other options it fits: --home output=ext (16 bytes, 17 cycles)." in refusal(command, *words, *output)
     assert not list(tmp_path.iterdir())
-    assert tried == [tried[0]] * 3
+    assert tried == [tried[0]] * 4
+    assert spilled == [True, True, True, False]
 
 
 def test_frontier_refuses_what_the_application_holds_before_it_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npu_testbed.searches.frontiers.search", None)
     said = refusal("frontier", "portfolio:mnist", "--arena-cache-size", 700)
     assert "700 is below 784 bytes, which every schedule needs at once for the inputs ('digit')" in said
-    assert said.endswith("allow that much or more.")
+    assert said.endswith("allow more (`npu-testbed frontier` names the smallest arena).")
 
 
 @pytest.mark.usefixtures("other_ways_are_tried")
 @pytest.mark.parametrize("command", ["schedule", "frontier", "compile"])
-@pytest.mark.parametrize(("model", "budget"), [("portfolio:cpu_words", 16), ("zoo:tiny_conv", 16)])
+@pytest.mark.parametrize(("model", "budget"), [("portfolio:cpu_words", 16), ("portfolio:cpu_last", 16)])
 def test_a_budget_that_no_home_could_meet_is_refused_with_the_smallest_arena_reached(
     command: str, model: str, budget: int, tmp_path: Path
 ) -> None:
@@ -105,6 +115,16 @@ def test_a_refusal_stays_as_it_is_where_time_is_up_or_nothing_helps(monkeypatch:
 def test_options_that_were_given_are_not_named() -> None:
     homed = requested("zoo:tiny_conv", "ethos-u55-128", budget=16, homes=("input=ext",), spill="ext")
     assert [option for option, _ in module._ways(homed)] == ["--recompute 2"]
+    unhomed = requested("zoo:tiny_conv", "ethos-u55-128", budget=16)
+    spilled = [option for option, _ in module._ways(unhomed) if "--spill" in option]
+    assert spilled == [
+        "--spill ext",
+        *(f"--home {ends} --spill ext" for ends in ("input=ext", "output=ext", "input=ext --home output=ext")),
+    ]
+    assert [option for option, _ in module._ways(unhomed, spills=False)] == [
+        "--recompute 2",
+        *(f"--home {ends}" for ends in ("input=ext", "output=ext", "input=ext --home output=ext")),
+    ]
 
 
 @pytest.mark.usefixtures("other_ways_are_tried")

@@ -17,7 +17,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.exhaustive import MOST_PARTS, MOST_SCHEDULES, has_few_parts, search_classes
-from cascader.ethosu.search.floor import interface_floor, remedies, require_room
+from cascader.ethosu.search.floor import interface_floor, require_interface, require_room
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import frontier_of
 from cascader.ethosu.search.hopeful import NEAR, QUICK_CYCLES
@@ -350,14 +350,13 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     needs.
     """
     budget, smallest = request.budget, request.smallest
-    ways = () if budget is None else remedies(task.network, task.system, budget)
-    require_room(budget, interface_floor(task.network), ways)
+    require_interface(task, request)
     best = Best(task, budget, smallest, run.seen, price=run.price)
     # A first schedule is for users who wait for one, or for bounds: limits that are proven slower are skipped.
     meanwhile = best.begin if run.bounds or run.seen is not unseen else idle
     explored = _explored(task.within(budget, smallest=smallest), request, run, executor, meanwhile)
     everywhere = begin(executor, explored.forms, ready)
-    require_room(budget, explored.floor, ways)
+    require_room(budget, explored.floor, of_forms=True)
     request = replace(request, budget=explored.useful(budget))
     best.least_cycles = explored.least_cycles(request.budget) if run.bounds else None
     chooser = _Chooser(explored, request, run, best, executor, most, Anywhere() if everywhere else None)

@@ -17,6 +17,8 @@ from npu_model.errors import FloorError
 from npu_model.printable import printable
 
 if TYPE_CHECKING:
+    from cascader.ethosu.search.request import Request
+    from cascader.ethosu.search.task import Task
     from cascader.graph.row_graph import RowGraph
     from npu_model.memory.system import MemorySystem
 
@@ -99,11 +101,22 @@ def remedies(network: Network, system: MemorySystem, budget: int) -> tuple[tuple
     return tuple(found)
 
 
-def require_room(budget: int | None, floor: Floor, ways: tuple[tuple[str, str], ...] = ()) -> None:
-    """FloorError if the budget (None: any number) is below the floor: no search would find anything. ``ways`` are options for it."""
+def require_room(budget: int | None, floor: Floor, ways: tuple[tuple[str, str], ...] = (), *, of_forms: bool = False) -> None:
+    """FloorError if the budget (None: any number) is below the floor: no search would find anything. ``ways`` are options for it.
+
+    With ``of_forms``, the floor is the lowest of the search's forms, which other options may change.
+    """
     if budget is not None and budget < floor.bytes:
         raise FloorError(
             f"--arena-cache-size {budget} is below {floor.bytes} bytes, which every schedule needs at once for the {floor.what} "
             f"({floor.named})",
             ways,
+            of_forms=of_forms,
         )
+
+
+def require_interface(task: Task, request: Request) -> None:
+    """FloorError with remedies if the budget is below what the application and the CPU hold of the network, in any form."""
+    network, budget = task.network, request.budget
+    if budget is not None:
+        require_room(budget, interface_floor(network), remedies(network, task.system, budget))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
+from multiprocessing import get_context
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 import pytest
@@ -61,3 +64,43 @@ def test_so_many_processes_work_as_are_asked_for(processes: int, takes_part: boo
         found = {answer.result() for answer in many}
     assert len(found) == processes
     assert (os.getpid() in found) == (processes == 1 or takes_part)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux copies processes")
+def test_a_search_right_after_another_one_has_copies_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(module, "get_context", lambda kind: asked.append(kind) or get_context(kind))
+    for _ in range(5):
+        with workers(2) as executor:
+            executor.submit(slow_end).result()
+    assert asked == ["fork"] * 5
+
+
+def slow_end() -> None:
+    """Have this worker process take a while to end."""
+    Finalize(None, time.sleep, (0.2,), exitpriority=1)
+
+
+ENDS_AT_ONCE = """
+from concurrent.futures import process
+from cascader.search.workers import workers
+from test_workers import slow_end
+
+class Loud(process._ThreadWakeup):
+    def wakeup(self):
+        if process._global_shutdown:
+            print("woken while Python exits")
+        super().wakeup()
+
+process._ThreadWakeup = Loud
+with workers(2) as executor:
+    executor.submit(slow_end).result()
+"""
+
+
+def test_no_process_of_a_search_ends_while_python_exits(tmp_path: Path) -> None:
+    """Python up to 3.12 prints a traceback if one does: it wakes the threads of executors then."""
+    script = tmp_path / "script.py"
+    script.write_text(f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n{ENDS_AT_ONCE}")
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("", "")
