@@ -17,7 +17,7 @@ from npu_model.cost.traversal import block_count, reduces_depth
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
-from npu_model.program import BRICK, WORD_BYTES, DmaOperation, KernelOperation, Operation, OperationKind, Program
+from npu_model.program import BRICK, DmaOperation, KernelOperation, Operation, OperationKind, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.order import WeightFormat
@@ -161,16 +161,6 @@ def operation_beats(op: Operation, device: Accelerator, system: MemorySystem, jo
         if not op.to_shram:
             _add(beats, system.port_of(op.destination_region), 1, words)
     return Beats(beats[AXI0][0], beats[AXI0][1], beats[AXI1][0], beats[AXI1][1])
-
-
-def program_beats(program: Program, system: MemorySystem) -> Beats:
-    """Data beats of a Program, counted without any timing. Its command stream is read once from its first word, through AXI1."""
-    device = accelerator(program.accelerator)
-    commands = ceil_div(WORD_BYTES * sum(program.words), device.port_bytes_per_cycle)
-    found = Beats(0, 0, commands, 0)
-    for op in program.operations:
-        found += operation_beats(op, device, system)
-    return found
 
 
 def most_steps(op: KernelOperation) -> int:

@@ -22,7 +22,6 @@ from npu_model.weight_stream.weights import (
     core_channels,
     core_format,
     decode_scales,
-    encode_symbols,
     require_scales,
     weight_shape,
     weights_from_stream,
@@ -71,17 +70,6 @@ def _exactly(stream: bytes, count: int) -> Int16:
     if len(symbols) != count:
         raise InputError(f"The weight stream holds {len(symbols)} weights: {count} are needed; the file is damaged.")
     return symbols
-
-
-def deep_streams(op: KernelOperation, weights: Int16, device: Accelerator) -> tuple[bytes, ...]:
-    """The standard weight streams of a U85's kernel for its weights (OHWI); a stream without a channel is empty."""
-    shape, layout = weight_shape(op), DeepFormat.of(op, device)
-    flat = np.append(np.ascontiguousarray(weights, np.int16).reshape(-1), np.int16(0))
-    found = []
-    for stream in range(layout.streams):
-        own = np.concatenate(list(deep_order.places(shape, layout, stream)))
-        found.append(encode_symbols(flat[own]) if (own >= 0).any() else b"")
-    return tuple(found)
 
 
 _DEEP_FIELDS = {AccumulatorFormat.INT32: (4, 8, 31), AccumulatorFormat.INT48: (6, 8, 15)}

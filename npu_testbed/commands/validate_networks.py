@@ -13,7 +13,7 @@ from npu_testbed.asked.option import Option, given, leave_out
 if TYPE_CHECKING:
     from npu_testbed.asked.request import ChangesModels
     from npu_testbed.ground.progress import Progress
-    from npu_testbed.outcomes.validation import BesideVelaOutcome, LitertOutcome, ValidateVelaOutcome
+    from npu_testbed.outcomes.validation import LitertOutcome, ValidateVelaOutcome
 
 ALL, BOTH = "all", "both"
 
@@ -52,7 +52,7 @@ def _choices(ask: "ValidateVela | ValidateLitert") -> tuple[tuple[str, ...], tup
     return model_sources(ask.models, ask), devices(ask.accelerator_config), strategies
 
 
-class ValidateVelaOptions(OnMemory["ValidateVelaOutcome | BesideVelaOutcome"], frozen=True, kw_only=True):
+class ValidateVelaOptions(OnMemory["ValidateVelaOutcome"], frozen=True, kw_only=True):
     """The options of ``validate vela``."""
 
     accelerator_config: Devices = ()
@@ -91,31 +91,23 @@ class ValidateVela(ValidateVelaOptions, frozen=True):
 
     models: Models = ()
 
-    def answer(self, show: "Progress") -> "ValidateVelaOutcome | BesideVelaOutcome":
-        """Make the scores, and the comparisons if requested; status 1 if a score is unexplained."""
-        if self.compare:
-            return _comparison(self, show)
-        if said := given(self, _COMPARED):
+    def answer(self, show: "Progress") -> "ValidateVelaOutcome":
+        """Make the scores, and the comparisons if requested; status 1 if a score is unexplained or a comparison misses a bar."""
+        if not self.compare and (said := given(self, _COMPARED)):
             raise InputError(f"{' and '.join(said)} can only be given together with --compare: add it, or {leave_out(said)}.")
+        from npu_testbed.asked.request import requests_of, run_of
+        from npu_testbed.comparisons.beside_vela import BesideVela, beside_vela
+        from npu_testbed.devices.memory_options import names_memory
         from npu_testbed.outcomes.validation import ValidateVelaOutcome
         from npu_testbed.proofs.peers import validate_vela
 
-        return ValidateVelaOutcome(validate_vela(*_choices(self), show))
-
-
-def _comparison(ask: ValidateVela, show: "Progress") -> "BesideVelaOutcome":
-    """Make the scores and the comparisons; status 1 if a score is unexplained, a comparison misses a bar, or a network fails."""
-    from npu_testbed.asked.request import requests_of, run_of
-    from npu_testbed.comparisons.beside_vela import beside_vela
-    from npu_testbed.devices.memory_options import names_memory
-    from npu_testbed.outcomes.validation import BesideVelaOutcome
-
-    models, names, strategies = _choices(ask)
-    requests = requests_of(ask, models, names, show)
-    results = None if ask.results is None else Path(ask.results)
-    result = beside_vela(models, requests, strategies, run_of(ask, show), results)
-    notes = ("This table is of Vela's default system config and memory mode.",) if names_memory(ask) else ()
-    return BesideVelaOutcome(result, notes)
+        models, names, strategies = _choices(self)
+        if not self.compare:
+            return ValidateVelaOutcome(BesideVela(validate_vela(models, names, strategies, show)))
+        results = None if self.results is None else Path(self.results)
+        result = beside_vela(models, requests_of(self, models, names, show), strategies, run_of(self, show), results)
+        notes = ("This table is of Vela's default system config and memory mode.",) if names_memory(self) else ()
+        return ValidateVelaOutcome(result, notes)
 
 
 class ValidateLitertOptions(OfModels["LitertOutcome"], frozen=True, kw_only=True):

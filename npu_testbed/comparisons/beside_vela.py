@@ -25,11 +25,11 @@ from validation.vela.replays import passed as scores_passed
 
 
 class BesideVela(Struct, frozen=True):
-    """Vela's schedules replayed on Vela's default memories, and a summary of comparisons per accelerator."""
+    """Vela's schedules replayed on Vela's default memories, and a summary of the requested comparisons per accelerator."""
 
     scores: tuple[VelaScore, ...]
-    failures: tuple[Failure, ...]
-    summaries: tuple[ComparisonSummary, ...]
+    failures: tuple[Failure, ...] = ()
+    summaries: tuple[ComparisonSummary, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 
 from npu_model.timing import TimingParameters
 from npu_testbed.comparisons.beside_vela import BesideVela
@@ -32,10 +32,6 @@ from validation.vela import replays
 
 def _text(found: Sequence[Table]) -> str:
     return "\n\n".join(table.text() for table in found)
-
-
-def _vela_scores(scores: Sequence[replays.VelaScore]) -> tuple[VelaScoreEntry, ...]:
-    return tuple(extended(VelaScoreEntry, score, verdict=score.verdict.name) for score in scores)
 
 
 class FvpOutcome(Outcome, frozen=True):
@@ -76,26 +72,7 @@ class FvpLiveOutcome(Outcome, frozen=True):
 
 
 class ValidateVelaOutcome(Outcome, frozen=True):
-    """The SRAM and cycles of Vela's schedules, and Vela's own figures."""
-
-    scores: tuple[replays.VelaScore, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether each difference in SRAM has a reason."""
-        return replays.passed(self.scores)
-
-    def document(self) -> ValidateVelaDocument:
-        """Each schedule with its score."""
-        return extended(ValidateVelaDocument, self, networks=_vela_scores(self.scores))
-
-    def text(self) -> str:
-        """A row for each schedule."""
-        return "\n".join(table.text() for table in replays.render(self.scores))
-
-
-class BesideVelaOutcome(Outcome, frozen=True):
-    """Vela's schedules compared with Vela's own figures, and ours with Vela's; ``notes`` are printed below the scores."""
+    """Vela's schedules compared with Vela's own figures, and ours with Vela's if requested; ``notes`` are printed below the scores."""
 
     result: BesideVela
     notes: Sequence[str] = ()
@@ -106,9 +83,11 @@ class BesideVelaOutcome(Outcome, frozen=True):
         return self.result.passed
 
     def document(self) -> ValidateVelaDocument:
-        """Each schedule with its score, and the comparisons."""
-        comparisons = tuple(summary.to_json() for summary in self.result.summaries)
-        return extended(ValidateVelaDocument, self.result, networks=_vela_scores(self.result.scores), comparisons=comparisons)
+        """Each schedule with its score, and the comparisons if requested."""
+        scores = tuple(extended(VelaScoreEntry, score, verdict=score.verdict.name) for score in self.result.scores)
+        comparisons = tuple(summary.to_json() for summary in self.result.summaries) or UNSET
+        failures = self.result.failures if comparisons else UNSET
+        return extended(ValidateVelaDocument, self.result, networks=scores, comparisons=comparisons, failures=failures)
 
     def text(self) -> str:
         """The scores, and a table for each comparison."""

@@ -29,13 +29,19 @@ from validation.silicon.scores import (
     Difference,
     counters_missed,
     differences,
-    is_high,
     jitter,
     reads_off,
     slopes,
 )
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
+
+HIGH = ((48, (16,)), (80, (16, 48, 80, 112)), (112, (16, 48, 80, 112)), (144, (16, 48, 80, 112)))
+"""Input channels, and output channels of 13 runs that took some 250 to 700 cycles more than the runs around them.
+
+Nothing in their streams says why: 176 input channels and 16 output channels are the same kernel with more of everything
+than 144, and took 463 cycles less. The reads and the MAC counters are as expected.
+"""
 
 
 def test_the_records_are_those_that_were_published() -> None:
@@ -118,7 +124,8 @@ def test_differences_of_whole_cycles_are_met_to_3_percent_from_176_input_channel
 
 def kept() -> list[Difference]:
     """The differences without the 13 runs that took longer than the runs around them."""
-    return [found for found in differences() if not any(is_high(found.inputs, outputs) for outputs in found.outputs)]
+    high = {(inputs, outputs) for inputs, columns in HIGH for outputs in columns}
+    return [found for found in differences() if not any((found.inputs, outputs) in high for outputs in found.outputs)]
 
 
 def test_without_13_runs_that_lie_above_all_others_the_worst_difference_is_nearly_what_jitter_alone_would_leave() -> None:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from reference_data import shared_data
 
 from npu_model.errors import InputError
+from npu_testbed.comparisons.beside_vela import BesideVela
 from npu_testbed.devices.configs import load_memory_system
 from npu_testbed.outcomes.validation import ValidateVelaOutcome
 from validation.vela.replays import SramVerdict, VelaScore, passed, render, score_vela, sram_verdict
@@ -59,7 +60,7 @@ def test_an_unexplained_difference_fails_and_is_shown() -> None:
     (table,) = render([SCORE, odd])
     assert table.rows[1][6] == "UNEXPLAINED"
     assert "1 of 2 peaks equal Vela's figure, 1 differ without an explanation." in table.text()
-    document = ValidateVelaOutcome((SCORE, odd)).document()
+    document = ValidateVelaOutcome(BesideVela((SCORE, odd))).document()
     assert document.passed is False
     assert document.networks[1].verdict == "UNEXPLAINED"
     assert document.networks[0].estimate_error == pytest.approx(0.1)

@@ -26,13 +26,6 @@ APART = 128
 STEADY = 176
 """Input channels from which on every difference is met within 3 %."""
 
-HIGH = ((48, (16,)), (80, (16, 48, 80, 112)), (112, (16, 48, 80, 112)), (144, (16, 48, 80, 112)))
-"""Input channels, and output channels of 13 runs that took some 250 to 700 cycles more than the runs around them.
-
-Nothing in their streams says why: 176 input channels and 16 output channels are the same kernel with more of everything
-than 144, and took 463 cycles less. The reads and the MAC counters are as expected.
-"""
-
 IFM_BLOCK = 32
 """Input channels (of 8 bits) of an IFM block: a started one takes as long as a whole one."""
 
@@ -89,11 +82,6 @@ def differences(
             if b - a >= APART:
                 found.append(Difference(inputs, (a, b), our_b - our_a, its_b - its_a))
     return tuple(found)
-
-
-def is_high(inputs: int, outputs: int) -> bool:
-    """Whether a run is one of the 13 of :data:`HIGH`."""
-    return any(inputs == row and outputs in columns for row, columns in HIGH)
 
 
 def jitter() -> float:

@@ -75,10 +75,10 @@ def _encoded(before: KernelOperation, after: KernelOperation, bench: Workbench) 
 
 def folded(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with every convolution on pairs of columns that is faster this way."""
-    bench = Workbench(network, accelerator)
-
-    def on_pairs(operation: KernelOperation) -> KernelOperation | None:
+    bench, made = Workbench(network, accelerator), dict[str, KernelOperation]()
+    for name, kernel in network.kernels.items():
+        operation = kernel.operation
         changed = _folded(operation, accelerator, sources) if _may_be_folded(operation) else None
-        return _encoded(operation, changed, bench) if changed is not None else None
-
-    return bench.changed(on_pairs)
+        if changed is not None:
+            made[name] = _encoded(operation, changed, bench)
+    return bench.changed(made)

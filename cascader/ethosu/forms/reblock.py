@@ -21,7 +21,7 @@ from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.kernel_flow import kernel_flow
 from cascader.ethosu.cost.kernel_load import operation_loads
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.threads import for_each, weight_bytes
+from cascader.ethosu.forms.threads import of_each
 from cascader.ethosu.forms.workbench import BestBlock, Weights, Workbench, fitted, in_best_block, of_depth
 from cascader.ethosu.network.network import EthosuPart, Network
 from npu_model.accelerator import Accelerator
@@ -157,25 +157,21 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
             found = _estimated(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
         return _followed(operation, accelerator, tuple(sources), streams, even=True) if found is None and is_uneven(operation) else found
 
-    def deeper_or_shallower(kernel: EthosuPart) -> _Coded | None:
+    def deeper_or_shallower(_name: str, kernel: EthosuPart) -> _Coded | None:
         operation = kernel.operation
         found = chosen(operation, bench.streams(operation)) if operation.weights else None
         if found is None:
             return None
         return _Coded(found, coded(bench.weights(operation), WeightFormat.of(found), accelerator, keep=True))
 
-    def changed(operation: KernelOperation) -> KernelOperation | None:
-        one = next(made)
-        if one is None:
-            return None
+    def changed(operation: KernelOperation, one: _Coded) -> KernelOperation:
         key = *operation.weights, *operation.scales, WeightFormat.of(one.operation)
         if key not in placed:
             placed[key] = bench.with_streams(bench.with_scales_again(one.operation), one.streams)
         return replace(one.operation, weights=placed[key].weights, scales=placed[key].scales)
 
-    kernels = list(network.kernels.values())
-    made = iter(for_each(deeper_or_shallower, kernels, weight_bytes(kernels)))
-    return bench.changed(changed)
+    made = of_each(network.kernels, deeper_or_shallower)
+    return bench.changed({name: changed(network.kernels[name].operation, one) for name, one in made.items()})
 
 
 def recoded(network: Network, accelerator: Accelerator, most: int | None = None) -> Network:
@@ -185,18 +181,14 @@ def recoded(network: Network, accelerator: Accelerator, most: int | None = None)
     """
     bench = Workbench(network, accelerator)
 
-    def coding(kernel: EthosuPart) -> tuple[bytes, ...]:
+    def shorter(_name: str, kernel: EthosuPart) -> tuple[bytes, ...] | None:
         operation = kernel.operation
         held = sum(span.length for span in operation.weights)
         if not held or (most is not None and held > most):
-            return ()
+            return None
         streams = coded(bench.weights(operation), WeightFormat.of(operation), accelerator)
-        return streams if sum(map(len, streams)) < held else ()
+        return streams if sum(map(len, streams)) < held else None
 
-    def shorter(operation: KernelOperation) -> KernelOperation | None:
-        streams = next(made)
-        return bench.with_streams(bench.with_scales_again(operation), streams) if streams else None
-
-    kernels = list(network.kernels.values())
-    made = iter(for_each(coding, kernels, weight_bytes(kernels)))
-    return bench.changed(shorter)
+    operations = {name: kernel.operation for name, kernel in network.kernels.items()}
+    made = of_each(network.kernels, shorter)
+    return bench.changed({name: bench.with_streams(bench.with_scales_again(operations[name]), one) for name, one in made.items()})

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.forms.threads import for_each, weight_bytes
+from cascader.ethosu.forms.threads import of_each
 from cascader.ethosu.forms.workbench import Workbench, fitted
 from cascader.ethosu.job.feature_maps import channels
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
@@ -100,6 +100,5 @@ def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST, m
     leads = {segment.parts[0]: BRICK for segment in network.segments if segment.parts} if early else {}
     bench = Workbench(network, accelerator)
     few = {name: kernel for name, kernel in network.kernels.items() if _count(kernel.operation, largest) <= most}
-    asked = [(kernel.operation, leads.get(name, 0)) for name, kernel in few.items()]
-    cut = for_each(lambda one: _slices(*one, bench, largest), asked, weight_bytes(few.values()))
-    return bench.replaced({name: _placed(few[name], slices, bench) for name, slices in zip(few, cut, strict=True) if slices})
+    cut = of_each(few, lambda name, kernel: _slices(kernel.operation, leads.get(name, 0), bench, largest) or None)
+    return bench.replaced({name: _placed(few[name], slices, bench) for name, slices in cut.items()})

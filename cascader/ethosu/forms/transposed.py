@@ -133,14 +133,13 @@ def _best(network: Network, accelerator: Accelerator, sources: Sources) -> froze
 
 def _with_weights(network: Network, changed: Network, parts_turned: Collection[str], accelerator: Accelerator) -> Network:
     """``changed`` with the weights of ``network``, encoded for transposed windows where its parts are transposed."""
-    bench, kernels, encoded = Workbench(changed, accelerator), network.kernels, dict[str, list[EthosuPart]]()
+    bench, kernels, encoded = Workbench(changed, accelerator), network.kernels, dict[str, KernelOperation]()
     for name, kernel in changed.kernels.items():
         before = kernels[name].operation
         # A window of one element has no weights to transpose.
         turns = name in parts_turned and before.weights and before.kernel.elements > 1
-        operation = bench.with_weights(kernel.operation, bench.weights(before).swapaxes(1, 2)) if turns else kernel.operation
-        encoded[name] = [replace(kernel, operation=operation)]
-    return bench.replaced(encoded)
+        encoded[name] = bench.with_weights(kernel.operation, bench.weights(before).swapaxes(1, 2)) if turns else kernel.operation
+    return bench.changed(encoded)
 
 
 def with_transposed(network: Network, names: Collection[str], accelerator: Accelerator, sources: Sources) -> Network:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -109,10 +109,10 @@ class Workbench:
         """The operation with a copy of its scales at the end, so that one transfer copies them and the next stream."""
         return replace(operation, scales=self._constants.append_all([self.read(span) for span in operation.scales]))
 
-    def changed(self, change: Callable[[KernelOperation], KernelOperation | None]) -> Network:
-        """The network with its operations changed by ``change``; the same network if that changes nothing."""
-        made = ((name, kernel, change(kernel.operation)) for name, kernel in self._network.kernels.items())
-        return self.replaced({name: [replace(kernel, operation=operation)] for name, kernel, operation in made if operation is not None})
+    def changed(self, operations: Mapping[str, KernelOperation]) -> Network:
+        """The network with the operations of the named parts changed; the same network if none is named."""
+        kernels = self._network.kernels
+        return self.replaced({name: [replace(kernels[name], operation=operation)] for name, operation in operations.items()})
 
     def replaced(self, made: Mapping[str, Sequence[EthosuPart]], tensors: Sequence[Tensor] = ()) -> Network:
         """The network with the kernels ``made`` in place of the named parts, and more ``tensors``. It is unchanged if no part is named.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from npu_model.accelerator import accelerator
 from npu_model.documents import typed
@@ -17,26 +18,7 @@ from npu_testbed.devices.chips import device_pack
 from validation.reading import read_configuration
 
 
-class Chip(Struct, frozen=True):
-    """A chip: the values of ``--accelerator-config`` and of the memory options, None where it names none.
-
-    ``sram_bytes`` is all the SRAM that the NPU reaches (0: unstated). ``source`` says where the numbers are from, and ``unknown`` which
-    numbers are missing.
-    """
-
-    name: str
-    title: str
-    accelerator: str
-    timing_adapter: str | None
-    config: Path | None
-    system_config: str | None
-    memory_mode: str | None
-    sram_bytes: int
-    source: str
-    unknown: str
-
-
-class _File(Struct, forbid_unknown_fields=True):
+class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table of a chip in a file."""
 
     title: str
@@ -48,6 +30,17 @@ class _File(Struct, forbid_unknown_fields=True):
     system_config: str | None = None
     memory_mode: str | None = None
     sram_bytes: Annotated[int, Meta(ge=0, le=1 << 40)] = 0
+
+
+class Chip(_File, frozen=True, kw_only=True):
+    """A chip: the values of ``--accelerator-config`` and of the memory options, None where it names none.
+
+    ``sram_bytes`` is all the SRAM that the NPU reaches (0: unstated). ``source`` says where the numbers are from, and ``unknown`` which
+    numbers are missing.
+    """
+
+    name: str
+    config: Path | None = None  # type: ignore[assignment]  # the file's name in the folder of its chip
 
 
 def _folder() -> Path:
@@ -83,18 +76,9 @@ def _chip(name: str, values: dict[str, Any], folder: Path) -> Chip:
     found = typed(_File, values, f"Chip {name}", remedy=_REMEDY)
     if (found.timing_adapter is None) == (found.system_config is None):
         raise InputError(f"Chip {name} needs either a timing_adapter or a system_config, which are both memory systems: write one of them.")
-    return Chip(
-        name=name,
-        title=printable(found.title),
-        accelerator=accelerator(found.accelerator).name,
-        timing_adapter=found.timing_adapter,
-        config=None if found.config is None else folder / found.config,
-        system_config=found.system_config,
-        memory_mode=found.memory_mode,
-        sram_bytes=found.sram_bytes,
-        source=printable(found.source),
-        unknown=printable(found.unknown),
-    )
+    shown = {key: printable(getattr(found, key)) for key in ("title", "source", "unknown")}
+    config = None if found.config is None else folder / found.config
+    return Chip(name=name, **asdict(found) | shown | {"accelerator": accelerator(found.accelerator).name, "config": config})
 
 
 def load_chip(name_or_path: str) -> Chip:

@@ -13,9 +13,11 @@ from vela_u85 import compiled
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import read_compiled
 from npu_model.cost.deep_traffic import KEPT_BLOCKS, deep_blocks, depth_step, unmet
+from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import (
     SEPARATE_BUFFERS,
+    WORD_BYTES,
     Activation,
     ActivationKind,
     DataType,
@@ -30,7 +32,7 @@ from npu_model.program import (
     Tiles,
 )
 from npu_model.shapes import Shape3D, ceil_div
-from sim.replay import Beats, program_beats
+from sim.replay import Beats, operation_beats
 
 pytestmark = pytest.mark.law
 
@@ -53,6 +55,13 @@ def points() -> list[dict[str, str]]:
 def stream(path: str | Path) -> Program:
     (program,) = read_compiled(Path(path).read_bytes()).programs
     return program
+
+
+def program_beats(program: Program, system: MemorySystem) -> Beats:
+    """Data beats of a Program, counted without any timing. Its command stream is read once from its first word, through AXI1."""
+    device = accelerator(program.accelerator)
+    commands = Beats(0, 0, ceil_div(WORD_BYTES * sum(program.words), device.port_bytes_per_cycle), 0)
+    return sum((operation_beats(op, device, system) for op in program.operations), commands)
 
 
 def test_all_published_beat_counters_are_met() -> None:

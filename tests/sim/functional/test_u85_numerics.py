@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from reference_data import shared_data
 from vela_u85 import compiled
 
-from npu_model.accelerator import accelerator
+from npu_model.accelerator import Accelerator, accelerator
 from npu_model.command_stream import decode_words
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
@@ -29,8 +29,11 @@ from npu_model.program import (
     TableFormat,
     Tiles,
 )
-from npu_model.weight_stream.kernels import deep_streams, kernel_weights
-from npu_model.weight_stream.weights import weight_shape
+from npu_model.weight_stream import deep_order
+from npu_model.weight_stream.deep_order import DeepFormat
+from npu_model.weight_stream.kernels import kernel_weights
+from npu_model.weight_stream.order import Int16
+from npu_model.weight_stream.weights import encode_symbols, weight_shape
 from npu_testbed.proofs.file_verification import verify
 from npu_testbed.proofs.verification import Verification
 from sim.functional import run
@@ -129,6 +132,14 @@ def test_a_chain_without_its_first_kernel_is_refused() -> None:
     )
     with pytest.raises(InputError, match="of chaining buffer"):
         run(replace(net, steps=(broken,)), [np.zeros(one.shape, np.int8) for one in net.inputs])
+
+
+def deep_streams(op: KernelOperation, weights: Int16, device: Accelerator) -> tuple[bytes, ...]:
+    """The standard weight streams of a kernel for its weights (OHWI); a stream without a channel is empty."""
+    shape, layout = weight_shape(op), DeepFormat.of(op, device)
+    flat = np.append(weights.reshape(-1), np.int16(0))
+    places = [np.concatenate(list(deep_order.places(shape, layout, stream))) for stream in range(layout.streams)]
+    return tuple(encode_symbols(flat[own]) if (own >= 0).any() else b"" for own in places)
 
 
 @pytest.mark.parametrize("macs", SIZES)
