@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from types import ModuleType
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from npu_model.program import KernelOperation, OperationKind
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
 from npu_model.weight_stream.mlw import decode
-from npu_model.weight_stream.order import SUBKERNEL, Int16, WeightFormat, check_format, from_hardware_order, ifm_steps, symbol_count
+from npu_model.weight_stream.order import Int16, WeightFormat, check_format, from_hardware_order, ifm_steps, symbol_count
 
 MAX_WEIGHT = 255
 """Largest magnitude of a weight once its zero point is subtracted: the decoder yields 9-bit signed values."""
@@ -33,13 +32,6 @@ _BIAS_BITS, _SCALE_BITS, _SHIFT_BITS = 40, 32, 6
 
 _NATIVE = native("npu_model")
 """The compiled coder: the stream of weights in the order of a format, without Python's lock. None if it is not built."""
-
-
-def _codec() -> ModuleType:
-    from ethosu import mlw_codec  # noqa: PLC0415  # only who encodes weights without a compiled core pays for the extension
-
-    module: ModuleType = mlw_codec
-    return module
 
 
 def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> bytes:
@@ -88,24 +80,14 @@ def _terms(shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerato
     return array("q", (*shape, *blocks, layout.element_multiple, *layout.subkernel, layout.part_kernel))
 
 
-def encode_symbols(symbols: Int16) -> bytes:
-    """Compressed stream of symbols that are already in the decoder's order, a multiple of 16 bytes long."""
-    count = len(symbols)
-    if _NATIVE is not None:
-        # One channel with that many inputs, in one run.
-        terms = array("q", (1, 1, 1, count, 1, 1, count, count, 1, SUBKERNEL, SUBKERNEL, 0))
-        stream: bytes = _NATIVE.encode_weights(np.ascontiguousarray(symbols, np.int16).tobytes(), terms)
-        return stream
-    encoded = bytes(_codec().encode(symbols.tolist()))
-    return encoded + bytes(-len(encoded) % ALIGNMENT)
-
-
 def _encoded(plain: bytes, shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> bytes:
     if _NATIVE is not None:
         stream: bytes = _NATIVE.encode_weights(plain, _terms(shape, layout, accelerator))
         return stream
+    from ethosu import mlw_codec  # noqa: PLC0415  # only who encodes weights without a compiled core pays for the extension
+
     sub_height, sub_width = layout.subkernel
-    encoded, _ = _codec().reorder_encode(
+    encoded, _ = mlw_codec.reorder_encode(
         accelerator.ifm_ublock.depth,
         accelerator.ofm_ublock.depth,
         np.frombuffer(plain, np.int16).reshape(shape),

@@ -6,15 +6,12 @@ from typing import Any
 
 from cascader.frontends.te.attributes import BINARY, UNARY, Attributes
 from cascader.frontends.te.registers import (
-    DUMMY_BLOCK,
-    DUMMY_SHRAM,
-    ROUNDINGS,
     RegisterOperand,
-    activation,
     agree,
     data_type,
     dense_map,
     image,
+    kernel_operation,
     require_type,
     require_zero_point,
     require_zero_points,
@@ -40,17 +37,8 @@ def elementwise_operation(made: Attributes, ifm: RegisterOperand, ifm2: Register
     second, changes = None, dict[str, Any]()
     if made.op == BINARY and ifm2 is not None:
         second, changes = _second(made, source, dtype, ifm2)
-    return KernelOperation(
-        OperationKind.ELEMENTWISE,
-        dense_map(source, dtype, made.ifm_zero_point),
-        dense_map(source, ofm_type, made.ofm_zero_point),
-        DUMMY_BLOCK,
-        DUMMY_SHRAM,
-        activation(made, ofm_type),
-        elementwise=kind,
-        ifm2=second,
-        rounding=ROUNDINGS[made.rounding_mode],
-    ).having(**changes, **_elementwise_scales(made, kind, dtype))
+    whole = kernel_operation(made, OperationKind.ELEMENTWISE, (source, source), (dtype, ofm_type), elementwise=kind, ifm2=second)
+    return whole.having(**changes, **_elementwise_scales(made, kind, dtype))
 
 
 def _second(made: Attributes, source: Shape3D, dtype: DataType, ifm2: RegisterOperand) -> tuple[FeatureMap | None, dict[str, Any]]:

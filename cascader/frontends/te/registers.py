@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 from cascader.frontends.te.attributes import NO_LIMIT, Attributes
 from npu_model.errors import InputError
-from npu_model.program import Activation, ActivationKind, DataType, FeatureMap, Layout, Rounding, Shram, Strides, Tiles
+from npu_model.program import (
+    Activation,
+    ActivationKind,
+    DataType,
+    FeatureMap,
+    KernelOperation,
+    Layout,
+    OperationKind,
+    Rounding,
+    Shram,
+    Strides,
+    Tiles,
+)
 from npu_model.program.region_numbers import ARENA
 from npu_model.shapes import Shape3D
 
-ROUNDINGS = {"TFL": Rounding.DOUBLE, "TRUNCATE": Rounding.TRUNCATE, "NATURAL": Rounding.NATURAL}
+_ROUNDINGS = {"TFL": Rounding.DOUBLE, "TRUNCATE": Rounding.TRUNCATE, "NATURAL": Rounding.NATURAL}
 _TYPES = {str(one): one for one in (DataType(bits, signed=signed) for bits in (8, 16, 32) for signed in (True, False))}
-DUMMY_BLOCK, DUMMY_SHRAM = Shape3D(1, 1, 8), Shram(0, 0)
+_DUMMY_BLOCK, _DUMMY_SHRAM = Shape3D(1, 1, 8), Shram(0, 0)
 """Stand-ins for values that are chosen once the whole network is known."""
 
 
@@ -57,6 +71,16 @@ def activation(made: Attributes, ofm: DataType) -> Activation:
         raise made.refuse("activation", "a 32-bit OFM is not clipped; clip a later result")
     kind = ActivationKind.LUT if made.activation == "LUT" else ActivationKind.NONE
     return Activation(kind, low, high)
+
+
+def kernel_operation(
+    made: Attributes, kind: OperationKind, shapes: tuple[Shape3D, Shape3D], types: tuple[DataType, DataType], **more: Any
+) -> KernelOperation:
+    """A kernel on dense maps, with the shapes and types of IFM and OFM, and ``more`` fields."""
+    zero_points = made.ifm_zero_point, made.ofm_zero_point
+    ifm, ofm = map(dense_map, shapes, types, zero_points)
+    rounding = _ROUNDINGS[made.rounding_mode]
+    return KernelOperation(kind, ifm, ofm, _DUMMY_BLOCK, _DUMMY_SHRAM, activation(made, types[1]), rounding=rounding, **more)
 
 
 def require_zero_point(made: Attributes, name: str, dtype: DataType) -> None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from cascader.frontends.te.attributes import CONV2D, DEPTHWISE, IDENTITY, POOLING, Attributes
 from cascader.frontends.te.registers import (
-    DUMMY_BLOCK,
-    DUMMY_SHRAM,
-    ROUNDINGS,
     RegisterOperand,
-    activation,
     agree,
     data_type,
-    dense_map,
     image,
+    kernel_operation,
     require_type,
     require_zero_points,
     scales_given,
@@ -89,18 +85,9 @@ def filter_operation(made: Attributes, ifm: RegisterOperand, weight: RegisterOpe
     kernel = Kernel(height, width, *made.strides, *made.dilation)
     ofm, padding, upscale = _window(made, kernel, source, channels)
     require_zero_points(made, dtype, ofm_type)
-    return KernelOperation(
-        OperationKind.CONV_2D if made.op == CONV2D else OperationKind.DEPTHWISE,
-        dense_map(_read(source, ofm, kernel, padding, upscale), dtype, made.ifm_zero_point),
-        dense_map(ofm, ofm_type, made.ofm_zero_point),
-        DUMMY_BLOCK,
-        DUMMY_SHRAM,
-        activation(made, ofm_type),
-        kernel=kernel,
-        padding=padding,
-        rounding=ROUNDINGS[made.rounding_mode],
-        upscale=upscale,
-    )
+    kind = OperationKind.CONV_2D if made.op == CONV2D else OperationKind.DEPTHWISE
+    shapes = _read(source, ofm, kernel, padding, upscale), ofm
+    return kernel_operation(made, kind, shapes, (dtype, ofm_type), kernel=kernel, padding=padding, upscale=upscale)
 
 
 def pool_operation(made: Attributes, ifm: RegisterOperand) -> KernelOperation:
@@ -125,21 +112,9 @@ def pool_operation(made: Attributes, ifm: RegisterOperand) -> KernelOperation:
     if kind is PoolKind.MAX and upscale is Upscale.ZEROS:
         raise made.refuse("upscale", "what pooling_type MAX makes of the zeros is not public; use NEAREST")
     require_zero_points(made, dtype, ofm_type)
-    return KernelOperation(
-        OperationKind.POOL,
-        dense_map(_read(source, ofm, kernel, padding, upscale), dtype, made.ifm_zero_point),
-        dense_map(ofm, ofm_type, made.ofm_zero_point),
-        DUMMY_BLOCK,
-        DUMMY_SHRAM,
-        activation(made, ofm_type),
-        kernel=kernel,
-        padding=padding,
-        pool=kind,
-        rounding=ROUNDINGS[made.rounding_mode],
-        global_scale=True,
-        ofm_scale=_pool_scale(made, kind, kernel, padding),
-        upscale=upscale,
-    )
+    shapes, scale = (_read(source, ofm, kernel, padding, upscale), ofm), _pool_scale(made, kind, kernel, padding)
+    more = {"pool": kind, "global_scale": True, "ofm_scale": scale}
+    return kernel_operation(made, OperationKind.POOL, shapes, (dtype, ofm_type), kernel=kernel, padding=padding, upscale=upscale, **more)
 
 
 def _pool_scale(made: Attributes, kind: PoolKind, kernel: Kernel, padding: Padding) -> Scale:
