@@ -11,7 +11,6 @@ import validation.fvp.scorecard
 from validation.fvp.bars import Scorecard
 from validation.fvp.references.records import points, single_operators, sweeps, u65_points, whole_runs
 from validation.fvp.scorecard import (
-    quick_score_point,
     score_operator,
     score_point,
     score_sweep,
@@ -26,7 +25,7 @@ def small_card() -> Scorecard:
     return Scorecard(
         points=(score_point(short),),
         whole_runs=(score_whole_run(whole_runs()[0]),),
-        u65=(quick_score_point(u65_points()[0]),),
+        u65=(score_point(u65_points()[0]),),
         sweeps=(score_sweep(sweeps()[0]),),
         operators=(score_operator(single),),
     )

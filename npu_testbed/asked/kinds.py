@@ -65,8 +65,8 @@ Optimise = Annotated[Literal["Performance", "Size"] | None, Option("what to opti
 Effort = Annotated[
     Literal["quick", "standard", "thorough"] | None,
     Option(
-        "how hard to search (default: standard): quick tries few changes, standard searches near the limit, and thorough searches every "
-        "memory limit of a frontier, which takes several times longer. Thorough tries all schedules of networks with at most ten parts"
+        "how hard to search (default: standard): quick tries few changes, standard searches near the limit. thorough searches every "
+        "memory limit of a frontier, which takes several times longer, and tries all schedules of networks with at most ten parts"
     ),
 ]
 Homes = Annotated[
@@ -127,8 +127,8 @@ InputShapes = Annotated[
 Layouts = Annotated[
     str | Sequence[str] | Mapping[str, str],
     Option(
-        "take an input, or give an output, as NHWC where the model has NCHW, without its TRANSPOSE (repeatable; default: as the model has "
-        "it). input=NHWC stands for all inputs, output=NHWC for all outputs",
+        "drop the TRANSPOSE of an input or output: it is NHWC then, and NCHW in the model (repeatable; default: the model's order). "
+        "input=NHWC stands for all inputs, output=NHWC for all outputs",
         "NAME=NHWC",
         layout,
         many=True,
@@ -196,8 +196,8 @@ CpuOperations = Annotated[
 Cpu = Annotated[
     PathText,
     Option(
-        "the core that runs operators on the CPU, calls of the NPU and copies, each with a range of cycles: cortex-m55, cortex-m85, or "
-        "a TOML file of your own (default: cortex-m55, with estimated figures)",
+        "the core that runs operators on the CPU, calls the NPU and copies: cortex-m55, cortex-m85, or a TOML file of your own with "
+        "ranges of cycles (default: cortex-m55, with estimated figures)",
         "NAME|FILE",
         group=REPORTS,
     ),
@@ -205,8 +205,8 @@ Cpu = Annotated[
 Energy = Annotated[
     PathText | None,
     Option(
-        "also give the ratio of energies, from a table with the energy of a MAC, of a byte of each memory and of a cycle "
-        "('illustrative' is included, and describes no real device)",
+        "also give the ratio of energies. The table has the energy of a MAC, of a byte of each memory and of a cycle ('illustrative' is "
+        "included, and describes no real device)",
         "TABLE.toml",
     ),
 ]

@@ -49,9 +49,9 @@ class CheckOptions(OneSearch["CheckOutcome"], frozen=True, kw_only=True):
 class Check(CheckOptions, frozen=True):
     """Hold a schedule to limits or to a baseline, for continuous integration.
 
-    Replay a schedule file, a *_vela.tflite, or what `npu-testbed compile` would make of a network with the same options, and hold its
-    cycles and its SRAM to limits, or to those that another check printed with --json. The exit status is 0 if all bars are met and 1 if
-    one is missed.
+    Replay a schedule file, a *_vela.tflite, or what `npu-testbed compile` would make of a network with the same options. Its cycles and
+    its SRAM must keep to limits, or to the figures that another check printed with --json. The exit status is 0 if all bars are met and 1
+    if one is missed.
     """
 
     examples: ClassVar[tuple[str, ...]] = (

@@ -27,8 +27,8 @@ class CompareOptions(OneSearch["ComparisonOutcome"], frozen=True, kw_only=True):
     schedules: Annotated[
         kinds.PathText | None,
         Option(
-            "write our frontier's schedule files into this folder, the best so far while the search goes on; after an interruption the "
-            "same command continues from this folder; for one MODEL",
+            "write our frontier's schedule files into this folder. It holds the best so far while the search goes on; after an "
+            "interruption the same command continues from this folder (for one MODEL)",
             "DIR",
         ),
     ] = None

@@ -32,7 +32,7 @@ class ExportOptions(Ask["ExportOutcome"], frozen=True, kw_only=True):
     fast_scratch: Annotated[
         bool,
         Option(
-            "write the arena as the fast scratch, and the tensors outside it as the arena, for runtimes of the memory mode Dedicated_Sram "
+            "for runtimes of the memory mode Dedicated_Sram: write the arena as the fast scratch, and the tensors outside it as the arena "
             "(default: for a schedule of that mode, in format tflite)"
         ),
     ] = False
@@ -42,8 +42,8 @@ class ExportOptions(Ask["ExportOutcome"], frozen=True, kw_only=True):
     stream: Annotated[
         str | None,
         Option(
-            'cut a schedule into jobs that each wait for rows of this input ("input": the only one), which arrive one by one in a ring of '
-            "few rows; the source waits for room in it, or with CYCLES_PER_ROW never does (format c)",
+            'cut a schedule into jobs that each wait for rows of this input ("input": the only one). The rows arrive one by one in a '
+            "ring of few rows. The source waits for room in it; with CYCLES_PER_ROW it never waits, as the ring is large enough (format c)",
             "NAME[=CYCLES_PER_ROW]",
         ),
     ] = None

@@ -26,8 +26,8 @@ class FrontierOptions(OneSearch["FrontierOutcome"], frozen=True, kw_only=True):
     schedules: Annotated[
         kinds.PathText | None,
         Option(
-            "write every point's schedule file into this folder, named by its bytes, the best so far while the search goes on; "
-            "after an interruption the same command continues from this folder",
+            "write every point's schedule file into this folder, named by its bytes. It holds the best so far while the search goes "
+            "on; after an interruption the same command continues from this folder",
             "DIR",
         ),
     ] = None

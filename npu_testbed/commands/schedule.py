@@ -62,8 +62,8 @@ class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
     cost: Annotated[
         Optional["Cost | str"],
         Option(
-            "choose the schedule with the least cost instead of the fastest one: give the name of a cost that another distribution "
-            "registers, or in Python a function of npu_testbed.Figures that returns a number",
+            "choose the schedule with the least cost instead of the fastest one. Give the name of a cost that another distribution "
+            "registers; in Python, a function of npu_testbed.Figures that returns a number",
             "NAME",
             callable=True,
         ),

@@ -80,8 +80,8 @@ class Replay(Ask["ReplayOutcome"], frozen=True, kw_only=True):
     measured: Annotated[
         kinds.PathText | None,
         Option(
-            "also compare the replay with a measurement: an FVP's PMU trace, a log of the evaluation kit or of ExecuTorch with the NPU's "
-            "counters, QREAD samples, a CSV of layers, Vela's per-layer CSV, or the table of ExecuTorch's inspector",
+            "also compare the replay with a measurement. It may be an FVP's PMU trace, a log of the evaluation kit or of ExecuTorch with "
+            "the NPU's counters, QREAD samples, a CSV of layers, Vela's per-layer CSV, or the table of ExecuTorch's inspector",
             "M.csv",
             group=kinds.REPORTS,
         ),

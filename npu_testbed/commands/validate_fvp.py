@@ -87,9 +87,9 @@ class ValidateFvpOptions(OfModels["FvpOutcome | FvpLiveOutcome"], frozen=True, k
 class ValidateFvp(ValidateFvpOptions, frozen=True):
     """Compare cycles and data beats with the counters of the Corstone FVPs.
 
-    Command streams that were measured on the Corstone-300 and Corstone-310 FVPs are replayed. Matching the FVP is matching Arm's simulator,
-    not silicon. Status 1 if a bar is missed that is not a known miss. With --live, a network runs on an installed Corstone-300 FVP instead;
-    its counters and, from its PMU trace, every operation are compared; that has no bar to miss.
+    Replay command streams that were measured on the Corstone-300 and Corstone-310 FVPs. Matching the FVP is matching Arm's simulator, not
+    silicon. Status 1 if a bar is missed that is not a known miss. With --live, a network runs on an installed Corstone-300 FVP instead. Its
+    counters are compared, and every operation of its PMU trace. No bar applies there.
     """
 
     examples: ClassVar[tuple[str, ...]] = (

@@ -71,11 +71,11 @@ _COMPARED = (
 class ValidateVela(ValidateVelaOptions, frozen=True):
     """Compare the SRAM and cycles of Vela's schedules with Vela's own figures, and ours with Vela's.
 
-    Networks are compiled with Vela for its default memory system. Its schedules are replayed, and the SRAM that they touch is compared
-    with Vela's own figure, and cycles with its estimate.
-    With --compare, our own schedules are compared with Vela's, too. The answer has a row per network, a row per arena size of a sweep of
-    eight, and every schedule of Vela's that ours does not match in bytes and cycles. The options of the search and of the memory system are
-    for it.
+    Vela compiles the networks for its default memory system. Its schedules are replayed. The SRAM that they touch is compared with Vela's
+    own figure, and their cycles with Vela's estimate.
+    With --compare, our own schedules are compared with Vela's, too. The answer has a row per network, and a row for each of eight arena
+    sizes. It lists every schedule of Vela's that ours does not match in bytes and cycles. The options of the search and of the memory
+    system apply only with --compare.
 
     Status 1 if a difference in SRAM has no explanation, or if with --compare
     - ours needs more bytes than Vela Size at its cycles, or is more than 1 % slower in Vela Performance's bytes,

@@ -31,7 +31,7 @@ from sim.fast.quick import counted_replay, quick_replay
 from validation.fvp.left_out import deep_left_out
 from validation.fvp.left_out_errors import kept_left_out
 from validation.fvp.references.records import measured_program, u85_points
-from validation.fvp.scorecard import quick_score_point
+from validation.fvp.scorecard import score_point
 from validation.fvp.scores import mean_error
 from validation.fvp.u65_rules import changed_device
 from validation.fvp.u85_rules import CHOICES, NEUTRAL, chosen, errors
@@ -72,7 +72,7 @@ def test_the_errors_of_a_choice_are_those_of_whole_replays(key: str) -> None:
     (point,) = (point for point in u85_points() if (point.network, point.accelerator) == ("rnnoise_INT8", name))
     for value in CHOICES[key]:
         device = changed_device(name, {**NEUTRAL, key: value})
-        assert errors([point], {**NEUTRAL, key: value}) == [quick_score_point(point, DEFAULT_TIMING, device).error]
+        assert errors([point], {**NEUTRAL, key: value}) == [score_point(point, DEFAULT_TIMING, device).error]
 
 
 def memory(device: str) -> MemorySystem:

@@ -14,6 +14,7 @@ from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.reports.unseen import unseen_text
+from sim import replay
 from validation.fvp import scorecard as fvp
 from validation.fvp.ablation import ABLATIONS, CANDIDATES, ablate
 from validation.fvp.accuracy import accuracy_page, bearers_table, u55_bearers, u65_bearers, u85_bearers
@@ -23,7 +24,7 @@ from validation.fvp.left_out import table as left_out_table
 from validation.fvp.left_out_errors import kept_left_out
 from validation.fvp.references.records import old_points, points, single_operators, sweeps, u65_points, u85_points, whole_runs
 from validation.fvp.scorecard import (
-    quick_score_point,
+    score_point,
     score_whole_run,
     scorecard,
     sweep_system,
@@ -252,8 +253,10 @@ def test_cycles_on_the_grid_are_the_next_point_that_total_can_take(cycles: int, 
     assert TOTAL_OVERHEAD <= score.on_grid - cycles < TOTAL_OVERHEAD + TOTAL_GRID
 
 
-def test_quick_scores_are_those_of_the_engine() -> None:
-    assert [quick_score_point(score.point) for score in card().points] == list(card().points)
+def test_the_scores_are_those_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = card().points
+    monkeypatch.setattr(fvp, "quick_replay", lambda program, system, timing, work, *_: replay(program, system, timing=timing, work=work))
+    assert tuple(score_point(score.point) for score in known) == known
 
 
 def test_a_sweeps_settings_reach_the_memory_system() -> None:
@@ -287,7 +290,7 @@ def test_every_mechanism_of_the_ablation_changes_some_measured_inference(timing:
     full = {score.point: score for score in card().points}
     assert len(timing.changed()) == 1
     small = {score.run: score for score in card().whole_runs}
-    assert any(quick_score_point(point, timing) != full[point] for point in _PROBES) or any(
+    assert any(score_point(point, timing) != full[point] for point in _PROBES) or any(
         score_whole_run(run, timing) != small[run] for run in whole_runs()
     )
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
 from validation.fvp.references.records import ReferencePoint, WholeRun
-from validation.fvp.scorecard import quick_score_point, score_whole_run
+from validation.fvp.scorecard import score_point, score_whole_run
 from validation.fvp.scores import ScoreSummary, mean_error, summarise, worst_error
 
 ABLATIONS: tuple[tuple[str, TimingParameters], ...] = (
@@ -66,7 +66,7 @@ class AblationScore(Struct, frozen=True):
 
 def ablate(name: str, timing: TimingParameters, measured: Sequence[ReferencePoint], runs: Sequence[WholeRun] = ()) -> AblationScore:
     """Replay ``measured`` and ``runs`` with the model changed to ``timing``."""
-    scores = [quick_score_point(point, timing) for point in measured]
+    scores = [score_point(point, timing) for point in measured]
     reads = [beats.error for score in scores for beats in score.beats if beats.port == "AXI0_RD"]
     small = [score_whole_run(run, timing).error for run in runs]
     on, off = (summarise(scores, adapters=adapters) for adapters in (True, False))

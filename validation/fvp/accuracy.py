@@ -16,7 +16,7 @@ from validation.fvp.ablation import ABLATIONS
 from validation.fvp.bars import Scorecard
 from validation.fvp.left_out import all_left_out, deep_left_out, table
 from validation.fvp.references.records import points, u65_points, whole_runs
-from validation.fvp.scorecard import quick_score_point, score_whole_run, scorecard
+from validation.fvp.scorecard import score_point, score_whole_run, scorecard
 from validation.fvp.scores import CLAIM, mean_error
 from validation.fvp.tables import score_tables
 from validation.fvp.u65_rules import RULES, RuleScore, without
@@ -54,7 +54,7 @@ def network_errors(timing: TimingParameters) -> dict[str, float]:
     """Mean absolute error of each network on the U55, and of the small kernels."""
     errors: dict[str, list[float]] = {}
     for point in points():
-        errors.setdefault(point.network, []).append(quick_score_point(point, timing).error)
+        errors.setdefault(point.network, []).append(score_point(point, timing).error)
     errors["tinycnn"] = [score_whole_run(run, timing).error for run in whole_runs()]
     return {network: mean_error(found) for network, found in errors.items()}
 

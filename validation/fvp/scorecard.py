@@ -17,7 +17,7 @@ from npu_model.memory.ports import measured_with, through_ports
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import TimingProfile, profile
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from sim import Replay, quick_replay, replay
+from sim import quick_replay, replay
 from sim.events import Unit
 from sim.replay import Beats
 from validation.fvp.bars import Scorecard
@@ -65,11 +65,6 @@ def _beats(beats: Beats, point: ReferencePoint | WholeRun) -> tuple[BeatScore, .
     return tuple(BeatScore(port, ours, fvp) for port, ours, fvp in zip(ports, astuple(beats), astuple(point.beats), strict=False))
 
 
-def _replay(measured: ReferencePoint, system: MemorySystem, timing: TimingParameters) -> Replay:
-    names = measured.network, measured.accelerator
-    return replay(measured_program(*names), system, timing=timing, work=measured_work(*names))
-
-
 def _profile(device: str, *, adapters: bool) -> TimingProfile:
     """The timing-adapter profile of a measurement."""
     return profile(measured_with(device) if adapters else _OFF[accelerator(device).family])
@@ -81,13 +76,13 @@ def _adapters(point: ReferencePoint, device: Accelerator | None = None) -> Memor
     return through_ports(device or accelerator(point.accelerator), system)
 
 
-def quick_score_point(
+def score_point(
     point: ReferencePoint,
     timing: TimingParameters = DEFAULT_TIMING,
     device: Accelerator | None = None,
     timed: TimedProgram | None = None,
 ) -> PointScore:
-    """Like :func:`score_point` with other timing parameters, from the fast recurrence; on a changed ``device`` if one is given.
+    """Replay one measured inference with the adapters as they were, on a changed ``device`` if one is given.
 
     ``timed`` has the jobs of the program's chains on that device, if they are known.
     """
@@ -97,17 +92,11 @@ def quick_score_point(
 
 
 def score_parts(point: ReferencePoint, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
-    """Like :func:`quick_score_point` for a network that operators on the CPU part into several Programs."""
+    """Like :func:`score_point` for a network that operators on the CPU part into several Programs."""
     parts = measured_parts(point.network, point.accelerator)
     runs = [quick_replay(program, _adapters(point), timing, work) for program, work in parts]
     moved = sum((run.beats for run in runs), Beats())
     return PointScore(point, sum(run.cycles for run in runs), _beats(moved, point))
-
-
-def score_point(point: ReferencePoint, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
-    """Replay one measured inference with the adapters as they were."""
-    run = _replay(point, _adapters(point), timing)
-    return PointScore(point, run.cycles, _beats(run.beats, point))
 
 
 def score_whole_run(whole: WholeRun, timing: TimingParameters = DEFAULT_TIMING) -> WholeRunScore:
@@ -142,7 +131,7 @@ def _silent(_done: int, _total: int) -> None:
 
 
 def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_TIMING) -> Scorecard:
-    """Replay everything that the references hold with these timing parameters; about ten seconds on one core."""
+    """Replay everything that the references hold with these timing parameters; a few seconds on one core."""
     total = sum(len(records()) for records in (points, whole_runs, u65_points, u85_points, old_points, sweeps, single_operators))
     done = 0
 
@@ -158,8 +147,8 @@ def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_T
     return Scorecard(
         points=count(score_point(point, timing) for point in points()),
         whole_runs=count(score_whole_run(run, timing) for run in whole_runs()),
-        u65=count(quick_score_point(point, timing) for point in u65_points()),
-        u85=count(quick_score_point(point, timing) for point in u85_points()),
+        u65=count(score_point(point, timing) for point in u65_points()),
+        u85=count(score_point(point, timing) for point in u85_points()),
         old=count(score_parts(point, timing) for point in old_points()),
         sweeps=count(score_sweep(sweep, timing) for sweep in sweeps()),
         operators=count(score_operator(single, timing) for single in single_operators()),

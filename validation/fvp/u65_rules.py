@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.timing import TimingParameters
 from validation.fvp.references.records import ReferencePoint
-from validation.fvp.scorecard import quick_score_point
+from validation.fvp.scorecard import score_point
 from validation.fvp.scores import mean_error
 
 RULES: tuple[tuple[str, dict[str, object]], ...] = (
@@ -69,5 +69,5 @@ def changed_device(name: str, changes: dict[str, object]) -> Accelerator:
 
 def without(name: str, changes: dict[str, object], timing: TimingParameters, measured: Sequence[ReferencePoint]) -> RuleScore:
     """Replay the points with these fields of the access, or of the MAC array, changed."""
-    errors = [quick_score_point(point, timing, changed_device(point.accelerator, changes)).error for point in measured]
+    errors = [score_point(point, timing, changed_device(point.accelerator, changes)).error for point in measured]
     return RuleScore(name, tuple(measured), tuple(errors))

@@ -12,7 +12,7 @@ from npu_model.accelerator import ArrayRates
 from npu_model.cost.deep_jobs import TimedProgram, timed_chains
 from npu_model.timing import DEFAULT_TIMING
 from validation.fvp.references.records import ReferencePoint, measured_program, u85_points
-from validation.fvp.scorecard import quick_score_point
+from validation.fvp.scorecard import score_point
 from validation.fvp.scores import mean_error
 from validation.fvp.u65_rules import RuleScore, changed_device, without
 
@@ -64,7 +64,7 @@ def _timed(point: ReferencePoint, values: Values) -> TimedProgram:
 @cache
 def _error(point: ReferencePoint, values: Values) -> float:
     timed = _timed(point, tuple((key, value) for key, value in values if key in ArrayRates.__struct_fields__))
-    return quick_score_point(point, DEFAULT_TIMING, changed_device(point.accelerator, dict(values)), timed).error
+    return score_point(point, DEFAULT_TIMING, changed_device(point.accelerator, dict(values)), timed).error
 
 
 def errors(measured: Sequence[ReferencePoint], setting: Setting) -> list[float]:
