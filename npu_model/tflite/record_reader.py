@@ -9,7 +9,7 @@ from copy import copy
 from importlib import import_module
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from npu_model.errors import InputError
 from npu_model.tflite.model import TfliteModel, builtin_code, read_tflite
@@ -62,15 +62,16 @@ class RecordReader:
         other._graph = self._root.Subgraphs(number)  # noqa: SLF001  # it is of this class
         return other
 
+    def subgraph(self) -> SubgraphRecord:
+        """The whole subgraph; InputError if it has parts that records cannot hold."""
+        model = self.model
+        tensors = tuple(map(self.tensor, range(len(model.tensors))))
+        operators = tuple(map(self.operator, range(len(model.operators))))
+        return SubgraphRecord(self.name(), tensors, operators, model.inputs, model.outputs)
+
     def others(self) -> tuple[SubgraphRecord, ...]:
         """All subgraphs but the first; InputError if one of them has parts that records cannot hold."""
-        found = []
-        for number, graph in enumerate(self.model.others, start=1):
-            reader = self.of_subgraph(number)
-            tensors = tuple(reader.tensor(index) for index in range(len(graph.tensors)))
-            operators = tuple(reader.operator(index) for index in range(len(graph.operators)))
-            found.append(SubgraphRecord(graph.name, tensors, operators, graph.inputs, graph.outputs))
-        return tuple(found)
+        return tuple(self.of_subgraph(number).subgraph() for number, _ in enumerate(self.model.others, 1))
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
@@ -163,19 +164,8 @@ class RecordReader:
                 raise InputError(
                     f"Tensor {parsed.name!r} is sparse or has custom quantisation: write it densely, with scales and zero points."
                 )
-            return TensorRecord(
-                name=parsed.name,
-                shape=parsed.shape,
-                dtype=tensor.Type(),
-                scales=parsed.scales,
-                zero_points=parsed.zero_points,
-                quantised_dimension=parsed.quantised_dimension,
-                data=parsed.data,
-                minimums=self._vector(quantisation, "Min") if quantisation is not None else (),
-                maximums=self._vector(quantisation, "Max") if quantisation is not None else (),
-                shape_signature=self._vector(tensor, "ShapeSignature"),
-                is_variable=parsed.is_variable,
-            )
+            least, most = ((), ()) if quantisation is None else (self._vector(quantisation, side) for side in ("Min", "Max"))
+            return TensorRecord(**asdict(parsed) | {"dtype": tensor.Type(), "minimums": least, "maximums": most})
 
     def name(self) -> str:
         """The subgraph's name."""
@@ -187,13 +177,8 @@ class RecordReader:
         with self._guard():
             every = (self._root.SignatureDefs(index) for index in range(self._spend(self._root.SignatureDefsLength())))
             return tuple(
-                SignatureRecord(
-                    key=_text(signature.SignatureKey()),
-                    inputs=self._names(signature, "Inputs"),
-                    outputs=self._names(signature, "Outputs"),
-                    subgraph=signature.SubgraphIndex(),
-                )
-                for signature in every
+                SignatureRecord(_text(one.SignatureKey()), self._names(one, "Inputs"), self._names(one, "Outputs"), one.SubgraphIndex())
+                for one in every
             )
 
 
@@ -203,15 +188,5 @@ def read_records(data: bytes) -> ModelRecord:
     InputError if ``data`` is damaged or holds parts that records cannot hold (sparse tensors, options of the StableHLO set).
     """
     reader = RecordReader(data)
-    model = reader.model
-    return ModelRecord(
-        name=reader.name(),
-        description=model.description,
-        tensors=tuple(reader.tensor(index) for index in range(len(model.tensors))),
-        operators=tuple(reader.operator(index) for index in range(len(model.operators))),
-        inputs=model.inputs,
-        outputs=model.outputs,
-        metadata=tuple(model.metadata.items()),
-        signatures=reader.signatures(),
-        others=reader.others(),
-    )
+    first, metadata, signatures = asdict(reader.subgraph()), tuple(reader.model.metadata.items()), reader.signatures()
+    return ModelRecord(description=reader.model.description, **first, metadata=metadata, signatures=signatures, others=reader.others())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -11,6 +10,7 @@ import pytest
 from cascades import require_same_bytes
 from few_examples import few_cases
 from scheduling import DEFAULT
+from window_layers import LAYERS, Layers
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import ColumnSpan, Tiling, segment
@@ -39,28 +39,6 @@ SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 SOURCES = Sources.staged(SYSTEM, DEFAULT_TIMING)
 DEVICE = accelerator(DEFAULT)
 
-Layers = Callable[[NetworkBuilder, TensorHandle], list[TensorHandle]]
-
-
-def chain(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
-    """Windows of all kinds, with strides and odd extents."""
-    x = net.conv2d(x, 12, (3, 4), strides=(2, 1), activation="RELU")
-    x = net.depthwise(x, (3, 3), activation="RELU6")
-    x = net.conv2d(x, 20, (1, 5), strides=(1, 2), padding="VALID")
-    return [net.max_pool(net.average_pool(x, (3, 2), strides=(1, 1), padding="VALID"), (2, 2), strides=(2, 2))]
-
-
-def residual(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
-    """A sum with what was before two convolutions, its negative part scaled."""
-    x = net.conv2d(x, 16, activation="RELU")
-    return [net.leaky_relu(net.add(x, net.conv2d(net.conv2d(x, 24, activation="RELU"), 16)))]
-
-
-def joined(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
-    """A concatenation of two branches along channels that fill no bricks, and of rows."""
-    wide = net.concat([net.conv2d(x, 12, activation="RELU6"), net.conv2d(x, 7, (5, 5), activation="RELU6")])
-    return [net.conv2d(net.concat([wide, net.max_pool(wide, (3, 3), strides=(1, 1), padding="SAME")], 1), 8)]
-
 
 def several(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
     """An output in the middle that is read on, and one of another width."""
@@ -68,7 +46,7 @@ def several(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
     return [first, net.conv2d(net.conv2d(first, 16, strides=(2, 2), activation="RELU"), 8)]
 
 
-NETWORKS: dict[str, Layers] = {"chain": chain, "residual": residual, "joined": joined, "several": several}
+NETWORKS: dict[str, Layers] = {**LAYERS, "several": several}
 TYPES = ("int8", "uint8", "int16")
 
 

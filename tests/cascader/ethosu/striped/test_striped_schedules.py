@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from scheduling import DEFAULT
+from window_layers import LAYERS
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
@@ -43,34 +43,12 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.devices.configs import load_timing_adapter
 from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
-from validation.builder import NetworkBuilder, TensorHandle
+from validation.builder import NetworkBuilder
 
 pytestmark = pytest.mark.law
 
 SOURCES = Sources.staged(load_timing_adapter(DEFAULT_TIMING_ADAPTER), DEFAULT_TIMING)
 DEVICE = accelerator(DEFAULT)
-
-Layers = Callable[[NetworkBuilder, TensorHandle], list[TensorHandle]]
-
-
-def chain(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
-    x = net.conv2d(x, 12, (3, 4), strides=(2, 1), activation="RELU")
-    x = net.depthwise(x, (3, 3), activation="RELU6")
-    x = net.conv2d(x, 20, (1, 5), strides=(1, 2), padding="VALID")
-    return [net.max_pool(net.average_pool(x, (3, 2), strides=(1, 1), padding="VALID"), (2, 2), strides=(2, 2))]
-
-
-def residual(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
-    x = net.conv2d(x, 16, activation="RELU")
-    return [net.leaky_relu(net.add(x, net.conv2d(net.conv2d(x, 24, activation="RELU"), 16)))]
-
-
-def joined(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
-    wide = net.concat([net.conv2d(x, 12, activation="RELU6"), net.conv2d(x, 7, (5, 5), activation="RELU6")])
-    return [net.conv2d(net.concat([wide, net.max_pool(wide, (3, 3), strides=(1, 1), padding="SAME")], 1), 8)]
-
-
-NETWORKS: dict[str, Layers] = {"chain": chain, "residual": residual, "joined": joined}
 TYPES = ("int8", "uint8", "int16")
 EXAMPLES = {False: 40, True: 40 if "NPU_TESTBED_ALL" in os.environ else 14}
 """Plans of each network in bricks and in pixels. In pixels the NPU does most of them: each of these is lowered, checked and run."""
@@ -79,7 +57,7 @@ EXAMPLES = {False: 40, True: 40 if "NPU_TESTBED_ALL" in os.environ else 14}
 @cache
 def plain(name: str, kind: str = "int8", *, pixels: bool = False) -> Network:
     net = NetworkBuilder("stripes", kind)
-    network = import_network(net.finish(NETWORKS[name](net, net.input((1, 11, 14, 3), "image"))), DEFAULT)
+    network = import_network(net.finish(LAYERS[name](net, net.input((1, 11, 14, 3), "image"))), DEFAULT)
     return pixel_layouts(network) if pixels else network
 
 
@@ -148,7 +126,7 @@ def made(network: Network, given: tuple[StripePlan, ...]) -> Schedule | None:
         raise
 
 
-@pytest.mark.parametrize(("case", "kind"), few_cases(list(product(NETWORKS, [False, True])), ["int8", "int16"]))
+@pytest.mark.parametrize(("case", "kind"), few_cases(list(product(LAYERS, [False, True])), ["int8", "int16"]))
 def test_any_plan_computes_the_same_bytes_in_its_memory_with_its_work(case: tuple[str, bool], kind: str) -> None:
     name, pixels = case
     network, seen = plain(name, kind, pixels=pixels), graph(name, kind, pixels=pixels)
