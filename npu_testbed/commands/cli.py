@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,11 @@ if TYPE_CHECKING:
     from npu_testbed.asked.ask import Ask
 
 
-def build_parser() -> Parser:
-    """The parser of all commands; each sets ``asked``, the :class:`Command`, and is filled on demand."""
+def build_parser(word: str = "") -> Parser:
+    """The parser of all commands, or of those alone that begin with a ``word``; each sets ``asked``, the :class:`Command`.
+
+    A command gets its options on demand.
+    """
     parser = Parser(
         prog="npu-testbed",
         description="Schedule networks for Arm Ethos-U class NPUs and replay schedules: cycles, SRAM and traffic.",
@@ -61,11 +65,12 @@ def build_parser() -> Parser:
     report = "write the operators that the NPU runs to SUPPORTED_OPS.md here, and exit"
     parser.add_argument("--supported-ops-report", action=Print, text=supported_ops_report, help=report)
     families: dict[str, Any] = {"": parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)}
-    for command in COMMANDS:
-        word, _, way = command.words.partition(" ")
-        if way and word not in families:
-            families[word] = _family(families[""], word)
-        place, name = (families[word], way) if way else (families[""], word)
+    # The parsers of all commands take longer than the parser of one with its options.
+    for command in [one for one in COMMANDS if one.words.split()[0] == word] or COMMANDS:
+        first, _, way = command.words.partition(" ")
+        if way and first not in families:
+            families[first] = _family(families[""], first)
+        place, name = (families[first], way) if way else (families[""], first)
         place.add_parser(name, help=command.summary, fill=_filled(command))
     return parser
 
@@ -89,8 +94,9 @@ _WITHOUT_MATRICES = "schedule", "frontier", "compare", "compile"
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    words = sys.argv[1:] if argv is None else argv
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments = build_parser(*words[:1]).parse_args(words)
     except SystemExit as stop:
         # --help and --version have been printed.
         return int(stop.code or 0)

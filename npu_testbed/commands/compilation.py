@@ -17,6 +17,7 @@ from npu_testbed.compilation.vela_options import add_vela_options, notes
 if TYPE_CHECKING:
     from cascader.ethosu.search.request import Request
     from npu_testbed.compilation.compile_options import Target
+    from npu_testbed.cpu_time import CpuTable
     from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.compilation import CompilationOutcome
     from npu_testbed.outcomes.compilation_store import StoredCompilation
@@ -160,14 +161,12 @@ class Compile(CompileOptions, frozen=True):
 
     def _compiled(self, model: str, show: "Progress") -> "CompilationOutcome | StoredCompilation":
         """Compile one network, and write all files or none."""
-        from npu_model.documents import plain
         from npu_testbed.asked.outputs import require_outputs
         from npu_testbed.compilation.compile_options import source_name
-        from npu_testbed.cpu_time import load_cpu_table
         from npu_testbed.ground.files import make_folder, require_makeable, require_writable, write_files
 
         folder = Path(self.output_dir)
-        target, cpu = _target(self), load_cpu_table(str(self.cpu))
+        target, cpu = _target(self), _cpu(self)
         require_outputs(self)
         with _as_vela():
             require_makeable(folder)
@@ -182,7 +181,7 @@ class Compile(CompileOptions, frozen=True):
             from npu_testbed.runtimes.chosen_runtime import require_together
 
             require_together(self.runtime, request)
-        made: _Made = self._made(request, target, show) if self.results is None else self._known(request, target, plain(cpu), show)
+        made: _Made = self._made(request, target, cpu, show) if self.results is None else self._known(request, target, cpu, show)
         files, outcome = made
         show(f"Writing {folder}")
         make_folder(folder)
@@ -192,30 +191,33 @@ class Compile(CompileOptions, frozen=True):
         write_files(files, durable=False)
         return outcome
 
-    def _known(self, request: "Request", target: "Target", cpu: object, show: "Progress") -> "_Made":
+    def _known(self, request: "Request", target: "Target", cpu: "CpuTable | None", show: "Progress") -> "_Made":
         """The files and the outcome from the folder of results, or new ones that are then kept there."""
         from cascader.ethosu.search.request import ModelSource
+        from npu_model.documents import plain
+        from npu_testbed.cpu_time import DEFAULT_CPU, load_cpu_table
         from npu_testbed.outcomes.compilation_store import CompilationStore
 
         if not isinstance(request.source, ModelSource):
-            return self._made(request, target, show)
+            return self._made(request, target, cpu, show)
         kept = CompilationStore(Path(str(self.results)))
         shown = (self.verbose_performance or self.verbose_cycle_estimate, self.show_cpu_operations, self.enable_debug_db)
-        key = kept.key(request, target, str(self.output_dir), str(self.sizes), *shown, cpu)
+        key = kept.key(request, target, str(self.output_dir), str(self.sizes), *shown, plain(cpu or load_cpu_table(DEFAULT_CPU)))
         found = kept.find(key)
         if found is not None:
             return {Path(path): data for path, data in found.files.items()}, found.outcome
-        files, outcome = self._made(request, target, show)
+        files, outcome = self._made(request, target, cpu, show)
         kept.keep(key, outcome, outcome.cycles, outcome.replayed.system.clock_hz, files)
         return files, outcome
 
-    def _made(self, request: "Request", target: "Target", show: "Progress") -> "tuple[dict[Path, bytes], CompilationOutcome]":
+    def _made(
+        self, request: "Request", target: "Target", cpu: "CpuTable | None", show: "Progress"
+    ) -> "tuple[dict[Path, bytes], CompilationOutcome]":
         """The files by their paths, and the outcome; nothing is written."""
         from msgspec.structs import replace
 
         from npu_testbed.asked.request import run_of
         from npu_testbed.compilation.vela_runs import vela_runs
-        from npu_testbed.cpu_time import load_cpu_table
 
         show(f"Compiling {request.source.name} with Vela")
         known = vela_runs(request, target, _import_compiler)
@@ -228,7 +230,7 @@ class Compile(CompileOptions, frozen=True):
 
         made = compile_model(request, target, run_of(self, show), known)
         require_no_worse(made, request, target, show)
-        made = replace(made, simulation=replace(made.simulation, cpu=load_cpu_table(str(self.cpu))))
+        made = replace(made, simulation=replace(made.simulation, cpu=cpu))
         files = made.files | (debug_files(made) if self.enable_debug_db else {})
         paths = {Path(self.output_dir) / name: data for name, data in files.items()}
         outcome = CompilationOutcome(
@@ -254,6 +256,13 @@ def _import_compiler() -> None:
     for name in ("npu_testbed.compilation.compiler", "npu_testbed.outcomes.compilation"):
         import_module(name)
     import_search()
+
+
+def _cpu(ask: Compile) -> "CpuTable | None":
+    """The table of the CPU; None for the default one, which is read only if an operator runs on the CPU."""
+    from npu_testbed.cpu_time import DEFAULT_CPU, load_cpu_table
+
+    return None if str(ask.cpu) == DEFAULT_CPU else load_cpu_table(str(ask.cpu))
 
 
 def _device(ask: Compile) -> str:

@@ -10,16 +10,19 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.search.as_fast import smallest_as_fast
 from cascader.ethosu.search.request import PERFORMANCE, SIZE, Request, Run
 from cascader.ethosu.search.search import explore
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import processes_for, workers
 from npu_model.errors import BudgetError, InputError
+from npu_model.front import later
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE
 from npu_testbed.compilation.peer import PeerFigures
 from npu_testbed.replays.scheduling import choice_of
 from npu_testbed.searches.other_ways import with_other_ways
+
+with later():
+    from cascader.ethosu.search import as_fast  # --optimise Size alone asks for it
 
 
 def fits(figures: PeerFigures, bound: int | None) -> bool:
@@ -98,7 +101,7 @@ def _smallest_as_fast(task: Task, request: Request, vela: PeerFigures, run: Run)
     run.show(f"Scheduling {task.provenance.model}")
     with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as executor:
         explored = explore(task, executor, run.show, bounds=False)
-        found = smallest_as_fast(task, explored, vela.memory, vela.cycles, executor, run.show, thorough=request.thorough)
+        found = as_fast.smallest_as_fast(task, explored, vela.memory, vela.cycles, executor, run.show, thorough=request.thorough)
     if found is None:
         raise InputError(f"No schedule was found that takes at most Vela's {vela.cycles} cycles in its {vela.memory} bytes.")
     return found.schedule

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +19,8 @@ from npu_testbed.devices.settings import Setting, setting, with_setting
 from npu_testbed.documents.units import MemorySystemEntry
 
 with later():
+    import json  # the hash of a memory system alone has it
+
     from npu_testbed.devices import chips  # few name one
 
 DEFAULT_TIMING_ADAPTER = "u55_high_end"

@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from npu_testbed.ground.output import Output, Span
 
 _COLOURS = (
-    (re.compile(r"MAC array|output unit"), "green"),
-    (re.compile(r"weights|DMA"), "red"),
-    (re.compile(r"input load|write-back"), "yellow"),
-    (re.compile(r"\S"), "magenta"),
+    (r"MAC array|output unit", "green"),
+    (r"weights|DMA", "red"),
+    (r"input load|write-back", "yellow"),
+    (r"\S", "magenta"),
 )
 """Colours of the bounds of layers: green for work, red for constants, yellow for the arena, magenta for the order of work."""
 
-_RULE = re.compile(r"-+(?:  -+)*")
+_RULE = r"-+(?:  -+)*"
 _COLUMN = "bound"
-_RECORD = re.compile(r"(?<=bound by )[^\s;][^;\n]*")
-_SAVING = re.compile(r"(?:saves|falls by) [\d,]+(?: cycles)? \([\d.]+%\)")
+_RECORD = r"(?<=bound by )[^\s;][^;\n]*"
+_SAVING = r"(?:saves|falls by) [\d,]+(?: cycles)? \([\d.]+%\)"
 
 
 def _colour(cell: str) -> str:
-    return next(colour for pattern, colour in _COLOURS if pattern.search(cell))
+    return next(colour for pattern, colour in _COLOURS if re.search(pattern, cell))
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -40,7 +40,7 @@ def _bound_column(text: str) -> Iterator[Span]:
     column: slice | None = None
     colour = ""
     for position, line in _lines(text):
-        if _RULE.fullmatch(line):
+        if re.fullmatch(_RULE, line):
             spans = [slice(*match.span()) for match in re.finditer("-+", line)]
             column = next((one for one in spans if any(above[one].startswith(_COLUMN) for above in heading)), None)
         elif not line:
@@ -60,8 +60,8 @@ def spans(text: str) -> list[Span]:
     [(40, 49, 'green')]
     """
     found = list(_bound_column(text))
-    found += [(match.start(), match.end(), _colour(match[0])) for match in _RECORD.finditer(text)]
-    return sorted([*found, *((match.start(), match.end(), "bold") for match in _SAVING.finditer(text))])
+    found += [(match.start(), match.end(), _colour(match[0])) for match in re.finditer(_RECORD, text)]
+    return sorted([*found, *((match.start(), match.end(), "bold") for match in re.finditer(_SAVING, text))])
 
 
 def show(text: str) -> None:

@@ -18,7 +18,7 @@ MAX_EXTENT = 1 << 16
 MAX_ELEMENTS = 1 << 24
 """Most elements of an input: a picture of 2,300 x 2,300 pixels in three colours."""
 
-_EXTENTS = re.compile(r"[0-9]{1,6}(,[0-9]{1,6})*", re.ASCII)
+_EXTENTS = r"[0-9]{1,6}(,[0-9]{1,6})*"
 
 
 class InputShape(Struct, frozen=True):
@@ -35,7 +35,7 @@ class InputShape(Struct, frozen=True):
         InputShape(name='image:0', shape=(1, 32, 32, 3))
         """
         name, _, extents = text.rpartition("=")
-        if not _EXTENTS.fullmatch(extents):
+        if not re.fullmatch(_EXTENTS, extents):
             raise InputError(f"{shown(text)} is not of the form NAME=EXTENT,EXTENT,..., write it as in image=1,224,224,3.")
         shape = tuple(map(int, extents.split(",")))
         if prod(shape) > MAX_ELEMENTS:

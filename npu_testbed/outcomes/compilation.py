@@ -8,6 +8,7 @@ from functools import cached_property
 from msgspec import UNSET
 
 from npu_model.compiled.layouts import layout_sentences
+from npu_model.front import later
 from npu_model.printable import printable
 from npu_testbed.compilation.compiler import Compilation
 from npu_testbed.compilation.vela_summary import vela_summary_text
@@ -16,13 +17,14 @@ from npu_testbed.documents.document import extended
 from npu_testbed.documents.replay import CompileDocument
 from npu_testbed.outcomes.replayed import ReplayedOutcome
 from npu_testbed.replays.simulation import Simulation
-from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.macs import macs_text
 from npu_testbed.reports.summary import replay_json, summary_text
-from npu_testbed.reports.tables import layers_text
 from npu_testbed.runtimes.runtime_use import RuntimeUse, of_schedule, placements
 from npu_testbed.runtimes.runtime_words import homes_warning, runtimes_json, runtimes_text
 from validation.layout import filled
+
+with later():
+    from npu_testbed.reports import cpu_operators, tables  # tables that an option adds
 
 
 class CompilationOutcome(ReplayedOutcome, frozen=True, dict=True):
@@ -59,7 +61,7 @@ class CompilationOutcome(ReplayedOutcome, frozen=True, dict=True):
             promise=self.compilation.verdict,
             recomputed_macs=0 if self.compilation.schedule is None else self.compilation.schedule.network.recomputed_macs,
             files=dict(self.files),
-            cpu_operations=cpu_operators_json(simulation.network) if self.cpu_operations else UNSET,
+            cpu_operations=cpu_operators.cpu_operators_json(simulation.network) if self.cpu_operations else UNSET,
         )
 
     def text(self) -> str:
@@ -74,8 +76,8 @@ class CompilationOutcome(ReplayedOutcome, frozen=True, dict=True):
         warning = homes_warning(self.runtimes[0], self.cycles)
         sections += [*([filled(warning)] if warning else []), runtimes_text(self.runtimes)]
         if self.layers:
-            sections.append(layers_text(simulation.replay))
+            sections.append(tables.layers_text(simulation.replay))
         if self.cpu_operations:
-            sections.append(cpu_operators_text(simulation.network, simulation.inference))
+            sections.append(cpu_operators.cpu_operators_text(simulation.network, simulation.inference))
         sections.append("\n".join(f"{printable(path)}: {size:,} bytes" for path, size in self.files.items()))
         return "\n\n".join(sections)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from typing import Any, ClassVar
 
@@ -14,6 +13,7 @@ from npu_testbed.documents.export import InspectDocument
 
 with later():
     import html  # Only a notebook shows an outcome like this.
+    import json  # documents alone have it
 
 
 class Outcome(Struct, frozen=True):

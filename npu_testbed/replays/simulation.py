@@ -31,14 +31,15 @@ from npu_testbed.models.compiled_homes import homes_of
 from npu_testbed.replays.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, memory_name
 from sim import Listener, NetworkReplay, counted_network, replay_network
 from sim.functional import require_defined
-from sim.hazards import Hazard, network_hazards
 
 with later():
     from cascader.frontends import vela
     from cascader.frontends.vela import model_changes
+    from sim import hazards as orders  # few reports look for hazards
     from sim.views import trace  # few replays are traced
 
 if TYPE_CHECKING:
+    from sim.hazards import Hazard
     from sim.views.recorder import EventRecorder
     from sim.views.trace_memory import TraceBuffer
 
@@ -93,7 +94,7 @@ class Simulation(Brief, frozen=True, dict=True):
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
         """Orders that the waits, BLOCKDEP and the partition of the shared buffer do not guarantee. Only a report pays for the check."""
-        return network_hazards(self.network)
+        return orders.network_hazards(self.network)
 
     @property
     def inference(self) -> Inference:

@@ -343,8 +343,10 @@ def test_numpy_is_imported_while_vela_runs_not_before(words: tuple[str, str], tm
 
 
 OF_OTHER_COMMANDS = {
-    "dataclasses", "difflib", "html", "importlib.metadata", "importlib.resources", "pkgutil", "rich", "simpy", "statistics", "tarfile",
-    "zipfile",
+    "dataclasses", "difflib", "html", "importlib.metadata", "importlib.resources", "json", "pkgutil", "rich", "simpy", "statistics",
+    "tarfile", "zipfile",
+    "cascader.ethosu.search.as_fast",
+    "npu_testbed.reports.cpu_operators", "npu_testbed.reports.tables", "sim.hazards",
     "cascader.ethosu.striped", "cascader.frontends.te", "cascader.tensorir", "npu_model.command_stream.u85",
     "npu_model.compiled.containers", "npu_model.export.c_source", "npu_model.export.model_library", "npu_model.memory.vela_ini",
     "npu_testbed.comparisons.comparison", "npu_testbed.compilation.debug_xml", "npu_testbed.findings", "npu_testbed.firmware",
@@ -369,6 +371,16 @@ def test_a_compilation_imports_what_it_needs(tmp_path: Path) -> None:
     found = set(done.stderr.split())
     assert "npu_testbed.compilation.compiler" in found
     assert OF_OTHER_COMMANDS & found == set()
+
+
+@pytest.mark.parametrize("words", COMMANDS[1:], ids=" ".join)
+def test_the_parser_of_one_command_refuses_what_the_parser_of_all_refuses(words: tuple[str, ...]) -> None:
+    said = []
+    for parser in (build_parser(), build_parser(words[0])):
+        with pytest.raises(InputError) as raised:
+            parser.parse_args([*words, "--no-such-option"])
+        said.append(str(raised.value))
+    assert said[0] == said[1]
 
 
 def test_options_are_not_abbreviated() -> None:

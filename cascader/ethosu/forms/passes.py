@@ -14,7 +14,6 @@ from cascader.ethosu.forms.long_steps import with_long_steps
 from cascader.ethosu.forms.phases import in_phases
 from cascader.ethosu.forms.planned import planned_bytes, planned_peak
 from cascader.ethosu.forms.reblock import reblocked, recoded
-from cascader.ethosu.forms.recomputed import recomputed
 from cascader.ethosu.forms.row_shapes import in_row_shapes
 from cascader.ethosu.forms.sizes import is_flat
 from cascader.ethosu.forms.slices import LARGEST, sliced
@@ -28,6 +27,10 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.options import CascadeOptions
 from npu_model.accelerator import Accelerator
+from npu_model.front import later
+
+with later():
+    from cascader.ethosu.forms import recomputed  # only forms that recompute some work need it
 
 
 class PassTerms(Struct, frozen=True):
@@ -87,7 +90,7 @@ def with_recomputed(network: Network, terms: PassTerms) -> list[Network]:
     for base in bases:
         if found and not _peaks_at(next(iter(found[0]), streamed), pools, homes):
             break  # Whole pools hold no fewer bytes there.
-        found.append(recomputed(base, terms.options.recompute, terms.device, terms.staged, homes, terms.below))
+        found.append(recomputed.recomputed(base, terms.options.recompute, terms.device, terms.staged, homes, terms.below))
     least = min(planned_bytes(base, homes) for base in bases)
     return min(
         (some for some in found if some and planned_bytes(some[0], homes) < least),

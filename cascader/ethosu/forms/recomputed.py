@@ -23,6 +23,7 @@ from cascader.ethosu.forms.column_spans import ColumnSpan, Tiling, segment
 from cascader.ethosu.forms.placed import MANY_PARTS, placed_peak
 from cascader.ethosu.forms.planned import planned_bytes, planned_front
 from cascader.ethosu.forms.recomputed_skips import recomputed_skips
+from cascader.ethosu.forms.sizes import MOST_PARTS
 from cascader.ethosu.forms.tile_widths import TileWidths
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.homes import homed_forms
@@ -41,8 +42,6 @@ _SKIPS = 3
 """The most recomputed skips in one form."""
 _SMALL = 16
 """A tensor with a smaller part of a network's bytes than this is not recomputed."""
-MOST_PARTS = 256
-"""The most parts of a form: to plan a larger one for each way to cut a network would take long."""
 _NEAR = Fraction(11, 10)
 """Multiple of the bytes of the smallest form up to which another form's addresses may be smaller."""
 _MOST_PLACED = 16

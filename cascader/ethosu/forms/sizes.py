@@ -9,6 +9,8 @@ from cascader.ethosu.forms.slices import LARGEST
 from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
 
+MOST_PARTS = 256
+"""The most parts of a form that recomputes work: to plan a larger one for each way to cut a network would take long."""
 _SLICES = (12, 24, 40, 100)
 """Numbers of equal slices of all weights of a network: each gives a finer slice size to try."""
 _FINER = Fraction(3, 4)

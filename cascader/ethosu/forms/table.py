@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from cascader.ethosu.forms.columns import is_along_columns
 from cascader.ethosu.forms.passes import AGAIN, PassTerms
-from cascader.ethosu.forms.recomputed import MOST_PARTS
-from cascader.ethosu.forms.sizes import is_flat, is_large, waits_for_weights
+from cascader.ethosu.forms.sizes import MOST_PARTS, is_flat, is_large, waits_for_weights
 from cascader.ethosu.network.network import Network
 
 BEGIN = ("spared shifted copies", "spared copies")

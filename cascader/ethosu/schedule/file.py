@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from hashlib import sha256
@@ -16,8 +15,12 @@ from cascader.ethosu.network.network import CpuPart, EthosuPart
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.documents import MAX_INTEGER, encoded, plain, typed
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.printable import shown
 from npu_model.tflite.model import MAX_TENSOR_NAME
+
+with later():
+    import json  # few schedules have a name that is not of ASCII characters
 
 SCHEMA = 6
 """Version of the file's structure. It rises whenever a field changes its name or its meaning."""

@@ -47,8 +47,9 @@ _OFFSETS = b"OfflineMemoryAllocation"
 """Name of the metadata with arena offsets. A model seldom has it before Vela has compiled it."""
 
 _TRACEBACK = "Traceback (most recent call last)"
-_MISTAKE = re.compile(
-    r"(Type|Attribute|Key|Index|Name|Value|ZeroDivision|Overflow|Recursion|NotImplemented|Assertion|UnboundLocal|Unicode\w*)Error|StopIteration"
+_MISTAKE = (
+    r"(Type|Attribute|Key|Index|Name|Value|ZeroDivision|Overflow|Recursion|NotImplemented|Assertion|UnboundLocal|Unicode\w*)Error|"
+    "StopIteration"
 )
 """Kinds of exceptions that mean a mistake in a program, as the last line of Python's traceback begins with them."""
 
@@ -63,7 +64,7 @@ def failure(status: int, said: str) -> VelaFailedError:
     errors = [line for line in lines if "error" in line.lower()]
     last = (errors or lines or [f"exit status {status}"])[-1]
     kind, _, text = last.partition(": ")
-    if status > 0 and _MISTAKE.fullmatch(kind) and _TRACEBACK in said:
+    if status > 0 and re.fullmatch(_MISTAKE, kind) and _TRACEBACK in said:
         # Python's message on a mistake in Vela's code does not help a user; the message of an assertion in Vela may.
         last = text if kind in ("AssertionError", "ValueError") and text else "internal error"
     reason = f"crashed with signal {-status}" if status < 0 else f"says {last[:300]!r}"
