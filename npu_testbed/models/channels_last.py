@@ -74,10 +74,10 @@ def _input_end(model: ModelRecord, index: int) -> _End:
     if is_out:
         what = f"{what} and is handed out again" if readers else "nothing and is handed out again"
     name = printable(model.tensors[index].name)
-    where = "which" if at == index else f"of which {printable(model.tensors[at].name)!r} is made, which"
+    where = "it" if at == index else f"{printable(model.tensors[at].name)!r}, which is made from it,"
     raise InputError(
-        f"--layout cannot make input {name!r} {NHWC}, {where} is read by {what}: only an input that nothing but one TRANSPOSE from NCHW to "
-        "NHWC reads can be; leave it out."
+        f"--layout cannot make input {name!r} {NHWC}: {where} is read by {what}. Only an input that one TRANSPOSE from NCHW to NHWC reads, "
+        "and nothing else, can be; leave it out."
     )
 
 
@@ -106,7 +106,7 @@ def _output_end(model: ModelRecord, index: int) -> _End:
     what = f"is written by {_listed([model.operators[number] for number in writers])}{end}"
     if len(readers) != bool(at != index):
         what += f" and read by {_listed(readers)}"
-    where = "it" if at == index else f"{printable(model.tensors[at].name)!r}, which it is made of,"
+    where = "it" if at == index else f"{printable(model.tensors[at].name)!r}, from which it is made,"
     raise InputError(
         f"--layout cannot make output {printable(model.tensors[index].name)!r} {NHWC}: {where} {what}. Only an output that one TRANSPOSE "
         "from NHWC to NCHW writes and nothing reads can be; leave it out."

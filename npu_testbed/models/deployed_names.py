@@ -48,8 +48,8 @@ def _paired(found: Sequence[Binding], wanted: Sequence[Binding], what: str, name
         if not same:
             sizes = [", ".join(f"{other.size:,}" for other in some) for some in (found, wanted)]
             raise InputError(
-                f"{name} has {what} of {sizes[0]} bytes, and the model's have {sizes[1]}: give the model that it was made from, or verify "
-                "without a model, which checks the order of the bytes alone."
+                f"{name} has {what} of {sizes[0]} bytes, but the model's have {sizes[1]}: give the model that it was made from, or "
+                "verify without a model, which checks only the order of the bytes."
             )
         paired.append(replace(one, region=same[0].region, address=same[0].address))
         left.remove(same[0])

@@ -77,7 +77,7 @@ def load_task(request: Request, progress: Progress = silent, legaliser: Legalise
     on_cpu = next((part.payload for part in task.network.graph.parts if isinstance(part.payload, CpuPart)), None)
     if on_cpu is not None and has_outer_arena(asked):
         raise InputError(
-            f"The network runs {on_cpu.code} on the CPU, which finds its tensors in the arena, and {asked.name} keeps that apart from the "
-            "fast scratch of the NPU: choose a memory mode with one memory for both, such as Shared_Sram."
+            f"The network runs {on_cpu.code} on the CPU, which needs its tensors in the arena, but {asked.name} has the arena in another "
+            "memory than the NPU's fast scratch: choose a memory mode with one memory for both, such as Shared_Sram."
         )
     return task

@@ -62,8 +62,8 @@ def require_outer(schedule: Schedule) -> None:
     near = next((home for home in schedule.network.homes if system is not None and home.port == system.port_of(ARENA)), None)
     if near is not None:
         raise InputError(
-            f"Tensor {near.tensor!r} lives in {near.memory}, where the fast scratch is, and a file for Dedicated_Sram has all inputs and "
-            "outputs in the outer arena: schedule without its --home, or export with --no-fast-scratch for firmware of your own."
+            f"Tensor {near.tensor!r} lives in {near.memory}, where the fast scratch is, but a file for Dedicated_Sram has all inputs and "
+            "outputs in the outer arena: schedule without this --home, or export with --no-fast-scratch for your own firmware."
         )
 
 
@@ -72,15 +72,15 @@ def _check(network: CompiledNetwork) -> None:
     if on_cpu is not None or network.variables:
         what = f"runs {on_cpu.code} on the CPU" if on_cpu is not None else f"keeps state {network.variables[0].name!r}"
         raise InputError(
-            f"The network {what}, which is at home in the schedule's arena, and a file for Dedicated_Sram has that in another memory "
-            "than the fast scratch: export with --no-fast-scratch for firmware that keeps region 1 in the fast memory."
+            f"The network {what}, which needs its tensors in the arena, but a file for Dedicated_Sram has the arena in another memory than "
+            "the schedule: export with --no-fast-scratch for firmware that keeps region 1 in the fast memory."
         )
     if any(region.role is RegionRole.FAST_SCRATCH for program in network.programs for region in program.regions):
         raise InputError("--fast-scratch was given and the network has a fast scratch already: leave the option out.")
     inside = next((one for one in (*network.inputs, *network.outputs) if one.region < FIRST_HOME), None)
     if inside is not None:
         raise InputError(
-            f"--fast-scratch was given and {inside.name!r} lies in the schedule's arena, where no runtime of Dedicated_Sram looks for it: "
+            f"--fast-scratch was given, but {inside.name!r} lies in the schedule's arena, where no runtime of Dedicated_Sram looks for it: "
             "schedule with that memory mode, or with --home for inputs and outputs."
         )
 

@@ -84,7 +84,7 @@ def fast_scratch_footprint(network: CompiledNetwork, system: MemorySystem) -> Fo
     """
     if system.port_of(ARENA) == system.port_of(FAST_SCRATCH):
         raise InputError(
-            f"The network was compiled for a fast scratch apart from its arena (memory mode Dedicated_Sram), but {system.name} has both in "
-            "one memory: give a --config, --system-config and --memory-mode that part them."
+            f"The network was compiled for a fast scratch in another memory than its arena (memory mode Dedicated_Sram), but {system.name} "
+            "has both in one: give a --config, --system-config and --memory-mode with two memories."
         )
     return footprint(_only(network.programs, RegionRole.FAST_SCRATCH), (), ())

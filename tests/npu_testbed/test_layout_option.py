@@ -209,10 +209,10 @@ def test_compile_says_it_whoever_made_the_file(words: tuple[str, ...], source: P
     ("name", "said"),
     [
         ("other", "--layout names 'other': the network's inputs and outputs are 'twice', 'turned', 'plain'"),
-        ("twice", "input 'twice' NHWC, which is read by TRANSPOSE and 1 more"),
-        ("turned", "input 'turned' NHWC, which is read by TRANSPOSE:"),
+        ("twice", "input 'twice' NHWC: it is read by TRANSPOSE and 1 more"),
+        ("turned", "input 'turned' NHWC: it is read by TRANSPOSE."),
         ("input", "input 'twice' NHWC"),
-        ("plain", "input 'plain' NHWC, which is read by CONV_2D and 1 more"),
+        ("plain", "input 'plain' NHWC: it is read by CONV_2D and 1 more"),
         ("written", "output 'written' NHWC: it is written by CONV_2D."),
         ("read", "output 'read' NHWC: it is written by TRANSPOSE and read by ADD."),
     ],
