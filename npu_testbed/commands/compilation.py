@@ -220,7 +220,7 @@ class Compile(CompileOptions, frozen=True):
         from npu_testbed.compilation.vela_runs import vela_runs
 
         show(f"Compiling {request.source.name} with Vela")
-        known = vela_runs(request, target, _import_compiler)
+        known, task = vela_runs(request, target, _import_compiler, show)
 
         # Vela has run while these were imported.
         from npu_testbed.compilation.compiler import compile_model, debug_files
@@ -228,7 +228,7 @@ class Compile(CompileOptions, frozen=True):
         from npu_testbed.outcomes.compilation import CompilationOutcome
         from npu_testbed.runtimes.chosen_runtime import require_runs
 
-        made = compile_model(request, target, run_of(self, show), known)
+        made = compile_model(request, target, run_of(self, show), known, task)
         require_no_worse(made, request, target, show)
         made = replace(made, simulation=replace(made.simulation, cpu=cpu))
         files = made.files | (debug_files(made) if self.enable_debug_db else {})

@@ -153,12 +153,15 @@ def _tried_vela(request: Request, target: Target, ends: EndPorts | None, progres
 _PLAIN, _ALONE = Target(), Run(None)
 
 
-def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE, known: Known = NOTHING_KNOWN) -> Compilation:
+def compile_model(
+    request: Request, target: Target = _PLAIN, run: Run = _ALONE, known: Known = NOTHING_KNOWN, task: Task | None = None
+) -> Compilation:
     """Compile the model of a request; write nothing.
 
-    Runs of Vela that are ``known`` are not repeated. Both schedules are replayed, ours from its file. If ours breaks the promise or is
-    missing, Vela's own file is the answer. InputError if nothing fits, or if the network cannot be exported, and Vela's own schedule does
-    not keep to the arena size either; VelaStatusError if Vela does not compile the network either.
+    Runs of Vela that are ``known`` are not repeated, nor is the making of the request's ``task`` (None: it is made here). Both schedules
+    are replayed, ours from its file. If ours breaks the promise or is missing, Vela's own file is the answer. InputError if nothing fits,
+    or if the network cannot be exported, and Vela's own schedule does not keep to the arena size either; VelaStatusError if Vela does not
+    compile the network either.
     """
     target.check(request)
     source = _model(request)
@@ -176,7 +179,7 @@ def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE, 
     vela = peer.figures if isinstance(peer, Peer) else None
     ours: _Ours | InputError
     try:
-        ours = _ours(homed or load_task(request, run.show, known=known), request, target, vela, run)
+        ours = _ours(homed or task or load_task(request, run.show, known=known), request, target, vela, run)
     except InputError as error:
         ours = error
     verdict = _verdict(ours, peer, request, target.aim, separate=ends is not None)

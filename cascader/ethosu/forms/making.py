@@ -132,7 +132,7 @@ class FormsInTurn:
 
     def __init__(self, network: Network, asked: FormTerms, spread: Spread = one_by_one, show: Callable[[str], None] = _unwatched) -> None:
         """Like :func:`forms`."""
-        self._network, self._spread, self._show = network, spread, show
+        self._network, self._asked, self._spread, self._show = network, asked, spread, show
         self._maker = maker = _Maker(_terms(network, asked))
         few, options = maker.behind(network, BEGIN), asked.options
         maker.terms = terms = replace(_terms(few, asked), homes=asked.homes)
@@ -142,9 +142,19 @@ class FormsInTurn:
         every = (*FORMS, *own_recipes()) if options.own_forms else FORMS
         self._table = [form for form in every if (form.common or not options.few_forms) and (options.small_forms or not form.smaller)]
         self._seen: list[Network] = []
+        self._usual: tuple[MadeForm, ...] | None = None
+
+    def are_of(self, network: Network, asked: FormTerms) -> bool:
+        """Whether these are the forms of a network for some terms."""
+        return self._network is network and self._asked == asked
 
     def usual(self) -> tuple[MadeForm, ...]:
         """The forms that may save cycles, made once."""
+        if self._usual is None:
+            self._usual = self._all_usual()
+        return self._usual
+
+    def _all_usual(self) -> tuple[MadeForm, ...]:
         maker, facts, plain = self._maker, self._facts, self._plain
         table = [form for form in self._table if not form.smaller]
         beside = [form for form in table if form.beside and form.when(facts)]

@@ -132,10 +132,11 @@ class Task(Brief, frozen=True):
     """The task of a search. ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
     ``others`` are equivalent networks from another legaliser, which are searched, too. ``homes`` are the homes of tensors outside the
-    arena; ``network`` has them, the others need not. ``spills`` are permitted as well (None: no tensor leaves the arena).
+    arena; ``network`` has them, the others need not. ``spills`` are permitted as well (None: no tensor leaves the arena). ``begun`` are
+    forms that are made already.
     """
 
-    unshown = ("network",)
+    unshown = ("network", "begun")
 
     network: Network
     accelerator: str
@@ -146,6 +147,14 @@ class Task(Brief, frozen=True):
     others: tuple[Origin, ...] = ()
     homes: tuple[Wanted, ...] = ()
     spills: spilling.Spills | None = None
+    begun: tuple[FormsInTurn, ...] = ()
+
+    def with_usual_forms(self) -> Task:
+        """The task with the forms that may save cycles, made in this process, which then need not be made again."""
+        made = tuple(self._in_turn(origin, one_by_one, silent) for origin in (Origin(self.network, self.provenance), *self.others))
+        for one in made:
+            one.usual()
+        return replace(self, begun=made)
 
     def variants(self, spread: Spread = one_by_one, show: Progress = silent) -> tuple[Origin, ...]:
         """Every network in the form that is searched; ``spread`` makes some forms in other processes."""
@@ -172,7 +181,8 @@ class Task(Brief, frozen=True):
     def _in_turn(self, origin: Origin, spread: Spread, show: Progress) -> FormsInTurn:
         # Rewrites need tensors in the arena; tensors with other homes are moved there afterwards.
         terms = FormTerms(self.accelerator, self.system, self.options, origin.provenance.timing, self.homes)
-        return FormsInTurn(in_arena(origin.network), terms, spread, show)
+        network = in_arena(origin.network)
+        return next((one for one in self.begun if one.are_of(network, terms)), None) or FormsInTurn(network, terms, spread, show)
 
     def _homed(self, form: MadeForm) -> Iterable[Network]:
         return homed_forms([form.network], self.homes)

@@ -292,6 +292,11 @@ def write_terms(folder: Path, call: DirectCall) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
+def said_in(folder: Path) -> str:
+    """What Vela's core printed in a direct call in ``folder``."""
+    return (folder / direct.SAID).read_text(encoding="utf-8", errors="replace")
+
+
 def _run(
     arguments: Sequence[str], network: str, call: DirectCall | None, folder: Path, timeout: float, meanwhile: Callable[[], object]
 ) -> str:
@@ -304,7 +309,7 @@ def _run(
         write_terms(folder, call)
         process = child(direct.command({".": call}, limits), folder, timeout, meanwhile)
         if process.returncode == 0 and (folder / COMPILED).is_file():
-            return process.stdout
+            return said_in(folder)
         shutil.rmtree(folder / "out", ignore_errors=True)
     command = [sys.executable, "-c", _LAUNCH, *limits, network, "--output-dir", "out", *arguments]
     process = child(command, folder, timeout, meanwhile if call is None else nothing)

@@ -35,8 +35,8 @@ NEEDED: dict[str, tuple[str, ...]] = {
 }
 """The columns that are read after legalising, from tables that may have 33 MB. After other compilations all columns are read."""
 
-NEXT = b"\x1e"
-"""Separator between the words of two calls."""
+SAID = "said.txt"
+"""File in the folder of a call with what the core printed."""
 
 _LAUNCH = f"""{GUARD}
 import os, sys
@@ -81,38 +81,36 @@ def compiled(model, folder, shown, device):
                 for row in table.data:
                     file.write(",".join(map(cells.__getitem__, row if all_of else [row[place] for place in places])) + "\\n")
                 file.write("]]>\\n</table>\\n")
-    with open(f"{{folder}}/out/network_vela.tflite", "wb") as file:
+    with open(f"{{folder}}/out/network.part", "wb") as file:
         file.write(made.model)
+    os.replace(f"{{folder}}/out/network.part", f"{{folder}}/out/network_vela.tflite")
 
 with open("network.tflite", "rb") as file:
     model = file.read()
 
 def call(folder, shown, device):
+    os.dup2(os.open(f"{{folder}}/{SAID}", os.O_WRONLY | os.O_CREAT), 1)
     compiled(model, folder, {NEEDED!r} if shown == "needed" else {{}}, device)
 
 first, *others = [sys.argv[at : at + 3] for at in range(2, len(sys.argv), 3)]
-begun = {{}}
+begun = set()
 for one in others if sys.platform == "linux" else ():
     number = os.fork()
     if not number:
         end_with_parent(os.getcwd())
-        os.dup2(os.open(f"{{one[0]}}/said.txt", os.O_WRONLY | os.O_CREAT), 1)
         call(*one)
         sys.exit()
-    begun[one[0]] = number
+    begun.add(number)
 call(*first)
-for one in others:
-    os.write(1, {NEXT!r})
-    if one[0] not in begun:
-        call(*one)
-    elif os.waitpid(begun[one[0]], 0)[1] == 0:
-        with open(f"{{one[0]}}/said.txt", "rb") as file:
-            os.write(1, file.read())
+for number in begun:
+    os.waitpid(number, 0)
+for one in () if begun else others:
+    call(*one)
 """
 """Program text of the child. It finds the model in its folder and the terms of each call in the folder of that call.
 
 On Linux the calls run at the same time, each in a forked copy of the child that has imported the core. The compiled network of a call is
-written last, in one step.
+written last, in one step: who finds it finds all that the call wrote.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from cascader.frontends.vela import compiler, direct
 from cascader.frontends.vela.compiler import compile_network
 from cascader.frontends.vela.compiler_options import CompilerOptions, legalising
-from cascader.frontends.vela.result import VelaResult
+from cascader.frontends.vela.result import Known, VelaResult
 from cascader.frontends.vela.together import compile_together
 from npu_model.errors import UnfinishedError
 from npu_testbed.commands.cli import main
@@ -49,13 +50,34 @@ def test_nothing_is_known_of_a_damaged_model() -> None:
 
 
 def test_what_a_failed_process_made_before_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = direct._LAUNCH.replace("    os.write(1, b", "    os._exit(1)\n    os.write(1, b")
+    ends = direct._LAUNCH.replace("        call(*one)", "        os._exit(1)")
     assert ends != direct._LAUNCH
     monkeypatch.setattr(direct, "_LAUNCH", ends)
     model = build("tiny_conv")
     known = compile_together(model, BOTH)
     assert known.keys() == {BOTH[0]}
     assert told(compile_network(model, BOTH[0], known=known)) == told(known[BOTH[0]])
+
+
+def test_the_first_compilation_is_handed_over_while_the_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list[Known]()
+    compile_together(build("tiny_conv"), BOTH, lambda: time.sleep(0.5), found.append)
+    assert not found  # all are there by then
+    slow = direct._LAUNCH.replace("        call(*one)", "        import time\n        time.sleep(0.5)\n        call(*one)")
+    assert slow != direct._LAUNCH
+    monkeypatch.setattr(direct, "_LAUNCH", slow)
+    known = compile_together(build("tiny_conv"), BOTH, first=found.append)
+    (early,) = found
+    assert early.keys() == {BOTH[0]}
+    assert known.keys() == set(BOTH)
+    assert told(early[BOTH[0]]) == told(known[BOTH[0]])
+
+
+def test_a_first_compilation_that_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list[Known]()
+    monkeypatch.setattr(direct, "_LAUNCH", direct._LAUNCH.replace("\ncall(*first)", "\nos._exit(1)"))
+    compile_together(build("tiny_conv"), BOTH, first=found.append)
+    assert not found
 
 
 def test_a_compilation_that_did_not_end_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
