@@ -293,7 +293,7 @@ def write_terms(folder: Path, call: DirectCall) -> None:
 
 
 def said_in(folder: Path) -> str:
-    """What Vela's core printed in a direct call in ``folder``."""
+    """The words that Vela's core printed in a direct call in ``folder``."""
     return (folder / direct.SAID).read_text(encoding="utf-8", errors="replace")
 
 
