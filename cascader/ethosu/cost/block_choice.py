@@ -123,6 +123,13 @@ def choose_blocks(
     op: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], decoding: int | None = None
 ) -> list[tuple[Shape3D, float]]:
     """Like :func:`choose_block`, for each of some sources of one timing."""
+    return list(_chosen(op, accelerator, tuple(sources), decoding))
+
+
+@lru_cache(maxsize=1 << 12)  # forms ask again and again for kernels that they share
+def _chosen(
+    op: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], decoding: int | None
+) -> tuple[tuple[Shape3D, float], ...]:
     first = Ranking(op, accelerator, sources[0], decoding)
     rankings = [first, *map(first.over, sources[1:])]
-    return [next(((block, cycles) for cycles, block, _ in one.listed(1)), (op.block, one.own_cycles)) for one in rankings]
+    return tuple(next(((block, cycles) for cycles, block, _ in one.listed(1)), (op.block, one.own_cycles)) for one in rankings)
