@@ -13,8 +13,8 @@ from npu_model.accelerator import Accelerator
 from npu_model.cost.cycles import kernel_step_delay, ofm_ublock, output_rate
 from npu_model.cost.shram import ifm_depth_step
 from npu_model.cost.traversal import reduces_depth
-from npu_model.program import ByteRange, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
-from npu_model.shapes import ceil_div
+from npu_model.program import ByteRange, FeatureMap, KernelOperation, Layout, OperationKind, Shram, Upscale
+from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.order import WeightFormat
@@ -88,6 +88,12 @@ def _ranges(ranges: tuple[ByteRange, ...], modulus: int) -> list[int]:
     return [number for where in ranges for number in (where.region, where.start % modulus, where.end - where.start)]
 
 
+_BLOCK = 5
+"""Position of a block's height, width and depth in a row."""
+
+_NO_BLOCK, _NO_SHRAM = Shape3D(0, 0, 0), Shram(0, 0)
+
+
 def flat_operation(
     op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool, modulus: int = LARGEST_WORD
 ) -> array[int]:
@@ -95,6 +101,20 @@ def flat_operation(
 
     Addresses of constants count modulo ``modulus`` bytes: for the alignment of their transactions, or inside a word.
     """
+    row, block = _in_any_block(op.having(block=_NO_BLOCK, shram=_NO_SHRAM), accelerator, timing, is_known, modulus)[:], op.block
+    row[_BLOCK : _BLOCK + 3] = array("q", (block.height, block.width, block.depth))
+    return row
+
+
+@lru_cache(maxsize=1024)
+def _in_any_block(
+    op: KernelOperation,
+    accelerator: Accelerator,
+    timing: TimingParameters,
+    is_known: bool,  # noqa: FBT001  # a cache knows arguments by their places
+    modulus: int,
+) -> array[int]:
+    """The row of an operation in any block: the same kernel is tried in many."""
     ofm, block, kernel, padding, ublock = op.ofm.shape, op.block, op.kernel, op.padding, ofm_ublock(op, accelerator)
     rate, divisor = output_rate(op, accelerator, timing).as_integer_ratio()
     kind = _kind(op)

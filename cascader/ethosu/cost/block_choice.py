@@ -23,11 +23,13 @@ SIDES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 """Heights and widths that are tried in addition to even divisions of the OFM. A search over all blocks gains less than 1 % more."""
 
 
-def _sides(extent: int, ublock: int, limit: int) -> list[int]:
+@lru_cache(maxsize=1024)
+def _sides(extent: int, ublock: int, limit: int) -> tuple[int, ...]:
     """Block sides to try: whole ublocks, up to the OFM's extent."""
     even = (ceil_div(extent, parts) for parts in range(1, 5))
     rounded = {round_up(side, ublock) for side in (*SIDES, *even)}
-    return sorted(side for side in rounded if side <= min(limit, round_up(extent, ublock)))
+    most = min(limit, round_up(extent, ublock))
+    return tuple(sorted(side for side in rounded if side <= most))
 
 
 @lru_cache(maxsize=4096)

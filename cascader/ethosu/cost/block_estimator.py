@@ -100,7 +100,7 @@ class Estimator:
         self._weights, self._scales = (sum(span.length for span in spans) for spans in (op.weights, op.scales))
         self._timing = sources.timing
         self._output = output_rate(op, accelerator, self._timing).as_integer_ratio()
-        self._steps = Steps(op, accelerator, self._timing, is_known=self._decoding is not None)
+        self._steps = Steps.known(op, accelerator, self._timing, is_known=self._decoding is not None)
         self._kept = keeps_ifm(op, self._steps.count, self._timing)
 
     def over(self, sources: Sources) -> Estimator:

@@ -41,6 +41,23 @@ class Steps:
         self.pairs = Counter(pairwise(order))
         self.shares = sum(self.kinds[number].share * times for number, times in self.times.items())
 
+    @classmethod
+    def known(cls, op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> Steps:
+        """The steps of an operation, which are kept: rows, addresses and blocks do not matter, so all stripes of a layer have the same."""
+        facts = op.kind, op.pool, op.kernel, op.ifm.shape.depth, op.ifm.dtype, op.part_kernel, op.decompose, op.accumulator
+        key = facts, accelerator, timing, is_known
+        found = _KNOWN.get(key)
+        if found is None:
+            if len(_KNOWN) >= _MOST:
+                _KNOWN.clear()
+            found = _KNOWN[key] = cls(op, accelerator, timing, is_known=is_known)
+        return found
+
+
+_KNOWN: dict[object, Steps] = {}
+_MOST = 1024
+"""The most steps that are kept; beyond it all are dropped."""
+
 
 def _in_order(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> tuple[list[Step], list[int]]:
     """The distinct steps of an OFM block, and for each step in order the number of its kind."""

@@ -33,7 +33,7 @@ class Neighbours:
         self._known: dict[tuple[object, ...], int] = {}
         self._pairs: dict[tuple[object, ...], tuple[StripeJob, StripeJob]] = {}
         self._starts, self._distance, self._coupled = cache(self._from_the_middle), cache(self._apart), cache(self._coupling)
-        self._facts, self._same = cache(self._stripe_facts), cache(self._same_tensors)
+        self._facts, self._same, self._kernel = cache(self._stripe_facts), cache(self._same_tensors), cache(self._operation)
 
     def _typical(self, job: StripeJob) -> StripeJob:
         """A stripe of the same height in the middle of the part."""
@@ -74,7 +74,7 @@ class Neighbours:
 
         Where the second one ``reads`` nothing that the first one makes, all of their stripes are coupled alike.
         """
-        first, second = (self._operation(job, whole=not reads) for job in (before, after))
+        first, second = (self._kernel(job, whole=not reads) for job in (before, after))
         return Coupling(first, second, self._accelerator, reads=reads) if first and second else None
 
     def _options(self, job: StripeJob, *, staged: bool) -> Sequence[BlockOption]:
