@@ -1,13 +1,14 @@
 """Ask: the words of a user to one command. Each field is an option. Parser, Python function and documentation follow from it."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
+import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Optional, TypeVar
 
 from msgspec import Struct
 
 from npu_testbed.asked import kinds
-from npu_testbed.asked.option import Option
+from npu_testbed.asked.option import Option, declared, said_by
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -91,3 +92,17 @@ class OneSearch(OnMemory[R_co], frozen=True, kw_only=True):
     accelerator_config: kinds.Accelerator = None
     arena_cache_size: kinds.Budget = None
     within: kinds.Within = None
+
+    def schedule_command(self, model: str) -> str:
+        """The command line that schedules a model as this search did; its budget and its file are still missing.
+
+        A quick search replays fewer schedules for one budget than for a frontier. One budget then takes the standard effort.
+        """
+        said = {one: value for one, value in said_by(self) if one.name in _OF_A_SCHEDULE and (one.name, value) != ("effort", "quick")}
+        return shlex.join(("npu-testbed", "schedule", model, *(word for one, value in said.items() for word in one.words(value))))
+
+
+_OF_A_SCHEDULE = {one.name for one in declared(OneSearch)} - {
+    *("json", "progress", "vela_timeout", "jobs", "deadline", "arena_cache_size", "within")
+}
+"""Options of a search that decide what a schedule is, besides its budget."""

@@ -85,7 +85,10 @@ class Compare(CompareOptions, frozen=True):
         files = asked_files((self.plot, lambda: comparison_svg(comparisons[0]).encode("utf-8")))
         if simulation is not None:
             files |= asked_files(
-                (self.report, lambda: comparison_page(comparisons[0], simulation, events, found)),
+                (
+                    self.report,
+                    lambda: comparison_page(comparisons[0], simulation, events, found, self.schedule_command(kinds.texts(self.models)[0])),
+                ),
                 (self.csv, lambda: layers_csv(simulation.replay)),
             )
         write_files(files)

@@ -63,7 +63,7 @@ class Frontier(FrontierOptions, frozen=True):
         files = asked_files(
             (self.output, lambda: outcome.to_json().encode("ascii")),
             (self.plot, lambda: outcome.svg().encode("utf-8")),
-            (self.report, lambda: frontier_page(outcome.frontier, vela, show)),
+            (self.report, lambda: frontier_page(outcome.frontier, vela, self.schedule_command(str(self.model)), show)),
         )
         write_files(files)
         return outcome

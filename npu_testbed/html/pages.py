@@ -23,9 +23,10 @@ from npu_testbed.views.frontier_plot import KINDS, kind_of
 from sim.views.recorder import DRAWN, EventRecorder
 
 
-def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint] = ()) -> dict[str, Any]:
-    """Data of the page's frontier: its points, and the facts of a clicked point."""
+def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint], command: str) -> dict[str, Any]:
+    """Data of the page's frontier: its points, the facts of a clicked point, and the ``command`` that schedules the model."""
     return {
+        "command": command,
         "kinds": list(KINDS),
         "bound": frontier.bounds.this_search,
         "points": [
@@ -59,21 +60,23 @@ def _title(frontier: Frontier) -> str:
     return f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}"
 
 
-def frontier_page(frontier: Frontier, vela: Sequence[VelaPoint] = (), progress: Progress = silent) -> bytes:
-    """A frontier with Vela's points, if there are any, and its fastest schedule in detail."""
+def frontier_page(frontier: Frontier, vela: Sequence[VelaPoint], command: str, progress: Progress = silent) -> bytes:
+    """A frontier with Vela's points, if there are any, and its fastest schedule in detail. ``command`` schedules the model."""
     plan, events = frontier.points[-1].schedule, EventRecorder(DRAWN)
     simulation = simulate_schedule(plan, listeners=[events], progress=progress)
     replay = replay_data(simulation, arena_map(plan, simulation.replay), events, findings(simulation, progress))
-    return html_report(_title(frontier), {"frontier": frontier_data(frontier, vela), "replay": replay})
+    return html_report(_title(frontier), {"frontier": frontier_data(frontier, vela, command), "replay": replay})
 
 
-def comparison_page(comparison: Comparison, simulation: Simulation, events: EventRecorder, found: Sequence[Finding] | None) -> bytes:
+def comparison_page(
+    comparison: Comparison, simulation: Simulation, events: EventRecorder, found: Sequence[Finding] | None, command: str
+) -> bytes:
     """Our frontier and Vela's points, our answers to Vela, and the replay of the schedule that the comparison details."""
     areas = arena_map(comparison.chosen.schedule, simulation.replay)
     vela = comparison.performance
     budget = None if vela is None else vela.memory
     rival = None if vela is None else Rival(vela.run.name, vela.cycles, vela.memory)
     replay = replay_data(simulation, areas, events, found, budget, rival=rival)
-    frontier = frontier_data(comparison.frontier, comparison.points)
+    frontier = frontier_data(comparison.frontier, comparison.points, command)
     data = {"frontier": frontier, "answers": answers_data(comparison), "replay": replay, "budget": budget}
     return html_report(_title(comparison.frontier), data)

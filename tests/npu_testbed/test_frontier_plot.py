@@ -35,7 +35,7 @@ def test_a_point_is_drawn_by_what_it_pays_with(again: int, outside: str, fill: s
     assert f'stroke="{AGAIN if again else OURS}"' in dot
     assert ("outside the arena: input" in dot) == bool(outside)
     assert (f">{KINDS[kind_of(point)]}<" in picture) == bool(again or outside)
-    assert frontier_data(found)["points"][0]["homes"] == ([outside] if outside else [])
+    assert frontier_data(found, (), "")["points"][0]["homes"] == ([outside] if outside else [])
 
 
 def test_a_legend_of_kinds_is_there_only_if_a_point_needs_it() -> None:

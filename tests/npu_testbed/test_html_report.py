@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from itertools import combinations
@@ -319,10 +320,11 @@ def test_the_wheel_zooms_the_map_and_the_timeline_together_and_a_double_click_sh
 def test_a_point_of_the_frontier_says_what_it_is_and_a_budget_picks_one(page: Page, tmp_path: Path) -> None:
     comparison = compare("zoo:tiny_conv", sweep=0, rungs=2, processes=1)
     points = comparison.frontier.points
-    shown(page, tmp_path, {"frontier": frontier_data(comparison.frontier, comparison.points)})
+    shown(page, tmp_path, {"frontier": frontier_data(comparison.frontier, comparison.points, "npu-testbed schedule 'a b'")})
     click = "document.querySelectorAll('#frontier .ours')[0].dispatchEvent(new MouseEvent('click'))"
     page.run(click)
     assert f"{points[0].memory:,} bytes" in text(page, "#chosen")
+    assert f"npu-testbed schedule 'a b' --arena-cache-size {points[0].memory} -o schedule.json" in text(page, "#chosen")
     budget = "const field = document.getElementById('budget'); field.value = '{}'; field.dispatchEvent(new Event('input'))"
     page.run("{" + budget.format(points[-1].memory + 1) + "}")
     assert f"{points[-1].cycles:,}" in text(page, "#chosen")
@@ -394,6 +396,30 @@ def test_a_frontier_is_reported_with_its_fastest_schedule(tmp_path: Path) -> Non
     data = document(path.read_bytes())
     assert data["replay"]["map"]["bytes"] == data["frontier"]["points"][-1]["bytes"]
     assert data["frontier"]["vela"] == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--accelerator-config", "ethos-u55-64", "--home", "input=ext"),
+        ("--chip", "himax-we2", "--recompute", "2"),
+        ("--timing-adapter", "off", "--spill", "ext", "--effort", "quick"),
+        ("--within", "5", "--arena-cache-size", "8KiB", "--set", "ext.read_latency=9", "--set", "sram.max_reads=2"),
+    ],
+)
+def test_the_command_of_each_point_makes_it(options: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "f.html"
+    assert call("frontier", "zoo:tiny_conv", *options, "--rungs", 2, "--jobs", 1, "--report", path).status == 0
+    found = document(path.read_bytes())["frontier"]
+    words = shlex.split(found["command"])[1:]
+    for point in found["points"]:
+        said = call(*words, "--arena-cache-size", point["bytes"], "-o", tmp_path / "s.json", "--json", "--no-advice")
+        assert said.status == 0, said
+        made = json.loads(said.output)
+        assert made["arena_bytes"] <= point["bytes"]
+        # A search for one budget tries other schedules than a frontier.
+        assert made["cycles"] <= point["cycles"] * 1.002
 
 
 def test_a_report_is_named_html(tmp_path: Path) -> None:

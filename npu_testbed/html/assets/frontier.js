@@ -31,7 +31,7 @@ function showFrontier(frontier) {
     const best = frontier.vela.filter((one) => one.bytes <= point.bytes && !one.overflows).sort((one, other) => one.cycles - other.cycles)[0];
     return clickable(mark, [["schedule", "npu-testbed"], ["arena", `${number(point.bytes)} bytes`], ["NPU cycles", number(point.cycles)],
       ["stripe jobs", number(point.jobs)], ["groups of layers", number(point.groups)], ["staged weights", `${number(point.staged)} bytes`],
-      ["recomputed MACs", point.again], ...(point.homes.length ? [["outside the arena", point.homes.join(", ")]] : []), ["make it", `npu-testbed schedule MODEL --arena-cache-size ${point.bytes}`],
+      ["recomputed MACs", point.again], ...(point.homes.length ? [["outside the arena", point.homes.join(", ")]] : []), ["make it", `${frontier.command} --arena-cache-size ${point.bytes} -o schedule.json`],
       ...(best ? [["Vela in these bytes", `${number(best.cycles)} cycles (${best.name}): ours takes ${(point.cycles / best.cycles).toFixed(3)} of them`]] : [])]);
   });
   function budgetOf(text) {
