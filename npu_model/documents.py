@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import types
 from enum import Enum
@@ -51,7 +52,11 @@ def plain(value: object) -> Any:
     >>> plain((Shape3D(1, 2, 3), Fraction(8, 3)))
     [{'height': 1, 'width': 2, 'depth': 3}, '8/3']
     """
-    return msgspec.json.decode(encoded(value))
+    try:
+        return msgspec.json.decode(encoded(value))
+    except UnicodeEncodeError:
+        # The name of a file that is not UTF-8 has no JSON text by msgspec.
+        return json.loads(json.dumps(msgspec.to_builtins(value, enc_hook=_text)))
 
 
 def _read(kind: type, given: object) -> object:

@@ -32,6 +32,15 @@ def _cut(text: str, limit: int) -> str:
     return f"{text[:half]}...{text[half - limit + 3 :]}"
 
 
+def text_of(name: str) -> str:
+    r"""The name of a file as text: bytes that are not UTF-8 become escapes.
+
+    >>> text_of("net.tflite"), text_of("a\udcff.tflite")
+    ('net.tflite', 'a\\xff.tflite')
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def shown(value: object) -> str:
     r"""A value from a file as a message quotes it: its Python form, cut to 60 characters.
 

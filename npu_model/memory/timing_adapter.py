@@ -11,7 +11,7 @@ from msgspec import Struct
 from npu_model.errors import InputError
 from npu_model.memory.mode import MemoryMode, port_number
 from npu_model.memory.system import AXI0, AXI1, Memory, MemorySystem, Pulse
-from npu_model.printable import printable, shown
+from npu_model.printable import printable, shown, text_of
 from npu_model.toml_text import parse_toml
 
 _FOLDER = Path(__file__).parents[1] / "data" / "timing_adapters"
@@ -138,7 +138,7 @@ def parse_profile(name: str, text: str) -> TimingProfile:
         raise InputError(f"shared_data_path is {shown(shared)}: true or false is needed; write whether reads and writes take turns.")
     areas = _table(table, "memory_mode", _AREAS)
     mode = MemoryMode(*(port_number(key, areas[key]) for key in _AREAS))
-    return TimingProfile(name, clock, burst, shared, mode, _adapter(table, "sram"), _adapter(table, "ext"))
+    return TimingProfile(text_of(name), clock, burst, shared, mode, _adapter(table, "sram"), _adapter(table, "ext"))
 
 
 @cache

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from npu_model.brief import Brief
 from npu_model.errors import InputError, did_you_mean
 from npu_model.front import later
-from npu_model.printable import shown
+from npu_model.printable import shown, text_of
 from npu_testbed.models.input_shapes import InputShape, ShapedSource
 from npu_testbed.models.layouts import ChannelsLast
 from npu_testbed.models.te_models import is_te, refuse_te
@@ -78,15 +78,6 @@ def _load(source: str) -> Model:
             "give the function that makes them, as GRAPH.py:FUNCTION."
         )
     return Model(text_of(Path(source).name), data)
-
-
-def text_of(name: str) -> str:
-    r"""The name of a file as printable text: bytes that are not UTF-8 become escapes.
-
-    >>> text_of("net.tflite"), text_of("a\udcff.tflite")
-    ('net.tflite', 'a\\xff.tflite')
-    """
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 _TVM_JSON = b'{"root_index":'

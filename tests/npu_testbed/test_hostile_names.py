@@ -18,11 +18,14 @@ from hypothesis import strategies as st
 from npu_model.errors import InputError
 from npu_model.toml_text import parse_toml
 from npu_testbed.compilation import compiler
+from npu_testbed.devices.configs import vela_ini_text
 from npu_testbed.ground.csv_file import csv_file
 from validation.builder import NetworkBuilder
 from validation.fvp.live.json_events import events
 from validation.zoo import build
 
+ROOT = Path(__file__).parents[2]
+ADAPTERS = ROOT / "npu_model" / "data" / "timing_adapters"
 HOSTILE = ("=cmd|' /C calc'!A0", "+1+1", "-2+3", '@SUM("a")', "\t=1", "a\x1b[2Kb", "]]>&<x", "\x00\ufffe")
 
 
@@ -97,6 +100,33 @@ def test_a_file_whose_name_is_not_utf8_is_scheduled_swept_and_compiled(name: byt
     assert call("sweep", source, "--effort", "quick", "--json").status == 0
     assert call("frontier", source, "-o", tmp_path / "frontier.json").status == 0
     assert call("compile", source, "--disable-cascading", "--enable-debug-db", "--output-dir", tmp_path / "out").status == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "more"),
+    [
+        ("--timing-adapter", (ADAPTERS / "off.toml").read_text(), ()),
+        ("--config", vela_ini_text(), ("--system-config", "Ethos_U55_Deep_Embedded", "--memory-mode", "Shared_Sram")),
+        ("--timing", (ROOT / "validation" / "calibrate" / "corstone_fvp_u55.toml").read_text(), ()),
+    ],
+)
+def test_a_file_of_an_option_whose_name_is_not_utf8_is_read_and_named(
+    option: str, content: str, more: tuple[str, ...], tmp_path: Path
+) -> None:
+    given, made = tmp_path / os.fsdecode(b"a\xff.toml"), tmp_path / os.fsdecode(b"s\xff.json")
+    try:
+        given.write_text(content)
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 alone")
+    words = ("zoo:tiny_conv", option, given, *more)
+    assert call("schedule", *words, "--effort", "quick", "--no-advice", "-o", made).status == 0
+    assert call("check", made, "--max-bytes", 1 << 20, "--json").status == 0
+    assert call("frontier", *words, "--rungs", 2, "--schedules", tmp_path / os.fsdecode(b"points\xff"), "--json").status == 0
+    assert call("sweep", *words, "--effort", "quick", "--results", tmp_path / os.fsdecode(b"kept\xff"), "--json").status == 0
+    named = tuple("--timing-profile" if word == "--timing" else word for word in words)
+    for _ in range(2):  # made, and found again
+        kept = ("--output-dir", tmp_path / os.fsdecode(b"out\xff"), "--results", tmp_path / os.fsdecode(b"kept\xff"))
+        assert call("compile", *named, *kept, "--json").status == 0
 
 
 @pytest.mark.parametrize(

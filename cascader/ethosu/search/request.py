@@ -15,6 +15,7 @@ from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.printable import text_of
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 # A request is made before the search is imported, which happens while Vela runs.
@@ -159,7 +160,7 @@ class Request(Struct, frozen=True):
             ignore_ops=self.ignore_ops,
             system_config="" if names.system_config == DEFAULT_SYSTEM_CONFIG else names.system_config,
             memory_mode="" if names.memory_mode == DEFAULT_MEMORY_MODE else names.memory_mode,
-            config="" if names.config is None else names.config.name,
+            config="" if names.config is None else text_of(names.config.name),
             settings=names.settings,
         )
         return None if found == schedules.RequestRecord() else found
