@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import islice
 
 from npu_model.accelerator import Accelerator
-from npu_model.cost.shram import BlockQuery, ifm_depth_step
-from npu_model.cost.traversal import Box, block_count, window_reach
+from npu_model.cost.shram import ifm_depth_step
+from npu_model.cost.traversal import Box, block_count, reduces_depth, window_reach
 from npu_model.native import native
 from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Upscale
 from npu_model.shapes import Shape3D, ceil_div
@@ -41,17 +41,16 @@ def _blocks(shape: Shape3D, block: Shape3D, *, backwards: bool) -> Iterator[Box]
 
 def _jobs(operation: KernelOperation, block_shape: Shape3D, operand: FeatureMap) -> Iterator[Box]:
     """Areas of ``operand`` that the jobs read: one job per OFM block, and one per IFM depth block if the kernel sums over channels."""
-    query = BlockQuery.of(operation)
     shape, kernel, padding = operand.shape, operation.kernel, operation.padding
-    step = ifm_depth_step(query.ifm_bits, part_kernel=query.part_kernel)
+    step = ifm_depth_step(operation.ifm.dtype.bits, part_kernel=operation.part_kernel)
     for block in _blocks(operation.ofm.shape, block_shape, backwards=False):
         y0, y1 = window_reach(block.y0, block.y1, kernel.stride_y, padding.top, kernel.dilated_height, shape.height, operation.upscale)
         x0, x1 = window_reach(block.x0, block.x1, kernel.stride_x, padding.left, kernel.dilated_width, shape.width, operation.upscale)
-        if query.is_equal_depth:
-            yield Box(y0, y1, x0, x1, block.c0, min(block.c1, shape.depth))
-        else:
+        if reduces_depth(operation):
             for c in range(0, shape.depth, step):
                 yield Box(y0, y1, x0, x1, c, min(c + step, shape.depth))
+        else:
+            yield Box(y0, y1, x0, x1, block.c0, min(block.c1, shape.depth))
 
 
 def _rows(feature_map: FeatureMap, area: Box) -> list[tuple[int, int]]:
@@ -141,11 +140,11 @@ class Dependency:
         return array("q") if self._operand is None else self._row(self._operand)
 
     def _row(self, operand: FeatureMap) -> array[int]:
-        op, query = self._operation, BlockQuery.of(self._operation)
+        op = self._operation
         ofm, kernel, padding = op.ofm.shape, op.kernel, op.padding
         window = kernel.stride_y, kernel.stride_x, kernel.dilated_height, kernel.dilated_width, padding.top, padding.left
-        step = ifm_depth_step(query.ifm_bits, part_kernel=query.part_kernel)
-        rest = (op.upscale is not Upscale.NONE, query.is_equal_depth, step)
+        step = ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel)
+        rest = (op.upscale is not Upscale.NONE, not reduces_depth(op), step)
         return array("q", (*_flat_map(self._written), *_flat_map(operand), ofm.height, ofm.width, ofm.depth, *window, *rest, *[1] * 6))
 
     def blocks(self, before: Shape3D, block: Shape3D) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import cache
+from functools import cache, partial
 
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling, further_responses
@@ -33,6 +33,7 @@ class Neighbours:
         self._known: dict[tuple[object, ...], int] = {}
         self._pairs: dict[tuple[object, ...], tuple[StripeJob, StripeJob]] = {}
         self._starts, self._distance, self._coupled = cache(self._from_the_middle), cache(self._apart), cache(self._coupling)
+        self._first_read = cache(partial(first_read, graph))
         self._facts, self._same, self._kernel = cache(self._stripe_facts), cache(self._same_tensors), cache(self._operation)
 
     def _typical(self, job: StripeJob) -> StripeJob:
@@ -48,7 +49,7 @@ class Neighbours:
 
     def _apart(self, before: StripeJob, after: StripeJob) -> int | None:
         """Rows from the first row that the next job reads to the start of this job; None if it reads no row of this job."""
-        first = first_read(self._graph, before.part, after)
+        first = self._first_read(before.part, after)
         return None if first is None else before.start - first
 
     def _typical_pair(self, before: StripeJob, after: StripeJob, distance: int) -> tuple[StripeJob, StripeJob]:
@@ -57,7 +58,7 @@ class Neighbours:
         last = self._graph.parts[before.part].rows - (before.end - before.start)
         for start in self._starts(after.part, height):
             second = StripeJob(after.part, start, start + height)
-            first = first_read(self._graph, before.part, second)
+            first = self._first_read(before.part, second)
             if first is not None and 0 <= first + distance <= last:
                 return StripeJob(before.part, first + distance, first + distance + before.end - before.start), second
         raise AssertionError(f"{before} and {after} are not such a pair themselves")
