@@ -91,6 +91,8 @@ class _Calls:
         def look() -> None:
             meanwhile()
             leading, *others = self._folders
+            with suppress(InputError):
+                _ = self._parsed  # it is needed once a call has ended
             while not self._is_done(leading) and _a_child_runs() and time.monotonic() < deadline:
                 time.sleep(_LOOK)
             if self._is_done(leading) and not all(map(self._is_done, others)):
