@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from copy import copy
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 
@@ -37,7 +36,9 @@ def _grid(extent: Shape3D, depths: tuple[int, ...], accelerator: Accelerator) ->
     """Blocks of the given depths for an OFM of ``extent``: a row of height, width and depth each."""
     ublock, limit = accelerator.ofm_ublock, accelerator.max_block
     heights, widths = _sides(extent.height, ublock.height, limit.height), _sides(extent.width, ublock.width, limit.width)
-    found = np.array(list(product(heights, widths, depths)), np.int64).reshape(-1, 3)
+    grid = np.empty((len(heights), len(widths), len(depths), 3), np.int64)
+    grid[..., 0], grid[..., 1], grid[..., 2] = np.array(heights)[:, None, None], np.array(widths)[:, None], depths
+    found = grid.reshape(-1, 3)
     found.flags.writeable = False
     return found
 

@@ -42,9 +42,13 @@ class Packing(Struct, frozen=True):
             total += end - start
         return cls(tuple(kept), tuple(starts))
 
-    def content(self, constants: bytes) -> bytes:
+    def content(self, constants: bytes | bytearray) -> bytes:
         """The kept bytes, one range after the other; zeros for bytes beyond the end of ``constants``."""
-        return b"".join(constants[start:end].ljust(end - start, b"\0") for start, end in self.kept)
+        found: list[memoryview | bytes] = []
+        with memoryview(constants) as view:
+            for start, end in self.kept:
+                found += (kept := view[start:end], bytes(end - start - len(kept)))
+            return b"".join(found)
 
     def shift(self, address: int) -> int:
         """Bytes by which the byte at ``address`` moves (negative: downwards)."""
@@ -98,6 +102,10 @@ class StreamEditor:
         first = self.append(streams[0])
         return (first, *(self.append(one) if one else ByteRange(CONSTANTS, first.start, first.start) for one in streams[1:]))
 
+    def packed(self, packing: Packing) -> bytes:
+        """The kept bytes of a packing."""
+        return packing.content(self._content)
+
     def content(self) -> bytes:
         """All bytes so far."""
         return bytes(self._content)
@@ -108,4 +116,4 @@ def repacked(network: Network, constants: StreamEditor) -> Network:
     kernels = network.kernels
     packing = Packing.of(span for kernel in kernels.values() for span in constant_ranges(kernel))
     packed = network.with_kernels({name: packing.part(kernel) for name, kernel in kernels.items()})
-    return replace(packed, constants=packing.content(constants.content()))
+    return replace(packed, constants=constants.packed(packing))

@@ -18,7 +18,7 @@ from cascader.graph.cascader_graph import Part, Tensor
 from cascader.plan.jobs import Job
 from npu_model.errors import InputError
 
-_Writers = NDArray[np.int32]
+_Writers = NDArray[np.signedinteger]
 """For every byte of a tensor the number of the part that wrote it last; -1 before any has."""
 
 
@@ -82,12 +82,13 @@ def _check_tensor(network: Network, steps: _Steps, tensor: Tensor) -> None:
     parts = network.graph.parts
     users = sorted({*network.graph.writers(tensor.name), *network.graph.readers(tensor.name)})
     meant: dict[int, _Meant] = {}
-    whole = np.full(tensor.size, -1, np.int32)
+    kind = np.min_scalar_type(-1 - len(parts))
+    whole = np.full(tensor.size, -1, kind)
     for number in users:
         meant[number] = _Meant.of([*_read(parts[number], tensor.name, None)], whole)
         for span in _written(parts[number], tensor.name, None):
             span.of(whole)[...] = number
-    found = np.full(tensor.size, -1, np.int32)
+    found = np.full(tensor.size, -1, kind)
     own = sorted((step, user, job) for user in users for step, job in steps.get(user, ()))
     for _, number, job in own:
         for span in _read(parts[number], tensor.name, job.rows):
