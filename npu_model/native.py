@@ -16,7 +16,7 @@ PACKAGES = ("npu_model", "cascader", "cascader.ethosu", "sim")
 """The packages that have a core."""
 
 
-VERSION = 58
+VERSION = 59
 """Version of the compiled cores that this code calls: ``CORE_VERSION`` of npu_model/flat.h. A core of another version is not used."""
 
 _BUILD = "python setup.py build_ext --inplace"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 
 import numpy as np
@@ -88,6 +89,7 @@ class RowPropagator(Struct, frozen=True):
     at: RowMap | None = None
 
     @staticmethod
+    @lru_cache(1 << 12)  # Forms of a network share most propagators.
     def projected(propagator: Propagator, output: int, axis: int, rows: int, at: RowMap | None = None) -> RowPropagator:
         """The part of an affine map that says which of ``rows`` elements of its input ``axis`` some rows of an ``output`` axis need.
 

@@ -5,6 +5,8 @@ Parts need not agree about the axes of a tensor: one may read a matrix that anot
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from cascader.graph.propagator import Propagator
@@ -28,6 +30,7 @@ class View(Struct, frozen=True):
     block_step: int = 0
     regular: bool = True
 
+    @lru_cache(1 << 12)  # noqa: B019  # a view is a value; forms of a network share most views
     def reach(self, axis: int) -> int:
         """Bytes of the span of an element along an axis, from its first byte to its last."""
         *others, depth = self.shape

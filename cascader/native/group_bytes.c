@@ -9,7 +9,7 @@ typedef struct {
 typedef struct {
     const Graph *graph;
     const i64 *jobs;
-    i64 steps, first, last, in_place, *total, *low, *high, *spare;
+    i64 steps, earliest, first, last, in_place, *total, *low, *high, *spare, *steps_of, *begins;
     Tensor *tensors;
     int failed;
 } Group;
@@ -86,9 +86,10 @@ static void touch_part(Group *group, i64 part)
         if (!tensor->read) tensor->read = filled(group, FAR);
         if (!tensor->written) tensor->written = filled(group, 0);
     }
-    for (i64 step = 0; step < group->steps && !group->failed; step++) {
+    const i64 *begins = group->begins + part - group->earliest;
+    for (i64 at = begins[0]; at < begins[1] && !group->failed; at++) {
+        i64 step = group->steps_of[at];
         const i64 *job = group->jobs + 3 * step;
-        if (job[0] != part) continue;
         for (i64 i = g->inputs_of[part]; i < g->inputs_of[part + 1]; i++) {
             const i64 *in = g->inputs + i * IN_FIELDS;
             note_need(group, in[IN_TENSOR], step, demand(in, job[1], job[2]).low);
@@ -107,19 +108,21 @@ static void span(const Group *group, i64 t, i64 *low, i64 *high)
 {
     const Graph *g = group->graph;
     const Tensor *tensor = &group->tensors[t];
-    i64 made = made_before(g, t, group->first), wanted = wanted_after(g, t, group->last), kept = tensor_at(g, t)[TENSOR_KEPT];
-    for (i64 step = 0; step < group->steps; step++) {
-        if (tensor->written) made = most(made, tensor->written[step]);
-        high[step] = made;
+    i64 made = made_before(g, t, group->first), wanted = wanted_after(g, t, group->last), steps = group->steps;
+    for (i64 step = 0; step < steps; step++) high[step] = made = tensor->written ? most(made, tensor->written[step]) : made;
+    if (tensor_at(g, t)[TENSOR_KEPT]) {
+        memset(low, 0, (size_t)steps * sizeof(i64));
+        return;
     }
-    for (i64 step = group->steps - 1; step >= 0; step--) {
+    made = steps ? high[0] : 0;
+    for (i64 step = steps - 1; step >= 0; step--) {
         wanted = least(wanted, tensor->read[step]);
-        low[step] = kept || (step == 0 && tensor_at(g, t)[TENSOR_PRESENT] && group->first == 0) ? 0 : wanted;
+        if (wanted == FAR) high[step] = 0;
+        low[step] = least(wanted, high[step]);
     }
-    if (kept) return;
-    for (i64 step = 0; step < group->steps; step++) {
-        if (low[step] == FAR) high[step] = 0;
-        low[step] = least(low[step], high[step]);
+    if (steps && tensor_at(g, t)[TENSOR_PRESENT] && group->first == 0) {
+        low[0] = 0;
+        high[0] = made;
     }
 }
 
@@ -180,6 +183,25 @@ static void share(Group *group, i64 operand, i64 output)
     old->head = group->tensors[output].head;
 }
 
+/* Sort the steps by their parts, from the `earliest` one of the group on. */
+static int sort_steps(Group *group)
+{
+    i64 parts = group->last + 1 - group->earliest, *begins = calloc((size_t)(parts + 2 + group->steps), sizeof(i64));
+    if (!begins) return -1;
+    group->begins = begins;
+    group->steps_of = begins + parts + 2;
+    for (i64 step = 0; step < group->steps; step++) {
+        i64 part = group->jobs[3 * step] - group->earliest;
+        if (0 <= part && part < parts) begins[part + 2]++;
+    }
+    for (i64 part = 0; part < parts; part++) begins[part + 2] += begins[part + 1];
+    for (i64 step = 0; step < group->steps; step++) {
+        i64 part = group->jobs[3 * step] - group->earliest;
+        if (0 <= part && part < parts) group->steps_of[begins[part + 1]++] = step;
+    }
+    return 0;
+}
+
 /* Most live bytes of the group with one part more. */
 static i64 grow(Group *group)
 {
@@ -210,6 +232,7 @@ static int group_make(Group *group)
 {
     const Graph *g = group->graph;
     i64 total = 0;
+    if (sort_steps(group) < 0) return -1;
     group->tensors = calloc((size_t)tensor_count(g) + 1, sizeof(Tensor));
     group->low = malloc((size_t)(5 * group->steps + 1) * sizeof(i64));
     if (!group->tensors || !group->low) return -1;
@@ -232,7 +255,7 @@ static int group_make(Group *group)
 
 int bytes_of_groups(const Graph *g, const i64 *jobs, i64 steps, const i64 *how, Growing *out)
 {
-    Group group = {g, jobs, steps, how[1] + 1, how[1], how[2], NULL, NULL, NULL, NULL, NULL, 0};
+    Group group = {.graph = g, .jobs = jobs, .steps = steps, .earliest = how[0], .first = how[1] + 1, .last = how[1], .in_place = how[2]};
     group.failed = group_make(&group) < 0;
     while (!group.failed && group.first > how[0]) growing_push(out, grow(&group));
     for (i64 t = 0; group.tensors && t < tensor_count(g); t++) {
@@ -242,6 +265,7 @@ int bytes_of_groups(const Graph *g, const i64 *jobs, i64 steps, const i64 *how, 
     }
     free(group.tensors);
     free(group.low);
+    free(group.begins);
     out->failed |= group.failed;
     return out->failed;
 }

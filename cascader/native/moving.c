@@ -10,21 +10,30 @@ typedef struct {
     i64 other, below, above;
 } Conflict;
 
+/* What has moved since an order before: buffers up to turn `last` that meet the buffer that was moved, and buffers that meet one with
+   another address. */
+enum { STAYS, MEETS_MOVED, MEETS_OTHER };
+
 typedef struct {
-    i64 count, alignment, *tops;
+    i64 count, alignment, last, *tops;
     i64 *conflicts_of;
     Conflict *conflicts;
     i64 (*forbidden)[2];
+    unsigned char *stale;
 } FirstFit;
 
-static i64 gap(const Extents *e, i64 below, i64 above)
+/* The gaps that two buffers need: the second one above the first, and the first one above the second; NEVER if they are never live together. */
+static void gaps(const Extents *e, i64 one, i64 other, i64 found[2])
 {
-    i64 start = most(e->starts[below], e->starts[above]), end = least(e->ends[below], e->ends[above]), found = NEVER;
-    const i64 *high = high_of(e, below) - e->starts[below], *low = low_of(e, above) - e->starts[above];
-    const i64 *bottom = low_of(e, below) - e->starts[below], *top = high_of(e, above) - e->starts[above];
-    for (i64 step = start; step < end; step++)
-        if (high[step] > bottom[step] && top[step] > low[step] && high[step] - low[step] > found) found = high[step] - low[step];
-    return found;
+    i64 start = most(e->starts[one], e->starts[other]), end = least(e->ends[one], e->ends[other]);
+    const i64 *low = low_of(e, one) - e->starts[one], *high = high_of(e, one) - e->starts[one];
+    const i64 *bottom = low_of(e, other) - e->starts[other], *top = high_of(e, other) - e->starts[other];
+    found[0] = found[1] = NEVER;
+    for (i64 step = start; step < end; step++) {
+        if (high[step] <= low[step] || top[step] <= bottom[step]) continue;
+        found[0] = most(found[0], high[step] - bottom[step]);
+        found[1] = most(found[1], top[step] - low[step]);
+    }
 }
 
 static i64 most_of(const i64 *values, i64 from, i64 until)
@@ -39,6 +48,7 @@ static void first_fit_free(FirstFit *fit)
     free(fit->tops);
     free(fit->conflicts);
     free(fit->forbidden);
+    free(fit->stale);
 }
 
 static int first_fit_make(FirstFit *fit, const Extents *e, i64 alignment)
@@ -50,7 +60,10 @@ static int first_fit_make(FirstFit *fit, const Extents *e, i64 alignment)
     fit->tops = malloc((size_t)(2 * n + 1) * sizeof(i64));
     fit->conflicts = malloc((size_t)(n * n + 1) * sizeof(Conflict));
     fit->forbidden = malloc((size_t)(n + 1) * sizeof *fit->forbidden);
-    if (!fit->tops || !fit->conflicts || !fit->forbidden) {
+    fit->stale = malloc((size_t)n + 1);
+    i64 (*known)[2] = malloc((size_t)(n * n + 1) * sizeof *known);
+    if (!fit->tops || !fit->conflicts || !fit->forbidden || !fit->stale || !known) {
+        free(known);
         first_fit_free(fit);
         return -1;
     }
@@ -60,42 +73,72 @@ static int first_fit_make(FirstFit *fit, const Extents *e, i64 alignment)
         fit->tops[j] = most_of(high_of(e, j), 0, e->ends[j] - e->starts[j]);
         fit->conflicts_of[j] = at;
         for (i64 i = 0; i < n; i++) {
-            i64 below = i == j ? NEVER : gap(e, i, j);
+            if (i > j) gaps(e, i, j, known[i * n + j]);
+            if (i == j) continue;
+            const i64 *found = i > j ? known[i * n + j] : known[j * n + i];
+            i64 below = found[i < j], above = found[i > j];
             if (below == NEVER) continue;
-            Conflict conflict = {i, div_up(below, alignment) * alignment, div_up(gap(e, j, i), alignment) * alignment};
+            Conflict conflict = {i, div_up(below, alignment) * alignment, div_up(above, alignment) * alignment};
             fit->conflicts[at++] = conflict;
         }
     }
     fit->conflicts_of[n] = at;
+    free(known);
     return 0;
 }
 
-/* First fit in an order, of which the first `kept` stay where `addresses` has them. Returns the peak; `limit` or more is given up. */
-static i64 first_fit_place(FirstFit *fit, const i64 *order, i64 kept, i64 limit, i64 *addresses)
+static void mark_met(FirstFit *fit, i64 index, unsigned char mark)
+{
+    for (i64 c = fit->conflicts_of[index]; c < fit->conflicts_of[index + 1]; c++) fit->stale[fit->conflicts[c].other] = mark;
+}
+
+/* The lowest address that the buffers with addresses leave free; `limit` or more is given up. The forbidden spans are passed in any order:
+   each one that begins below the address moves it to its end, until no span is left that does. */
+static i64 first_free(FirstFit *fit, i64 index, i64 limit, const i64 *addresses)
+{
+    i64 spans = 0, found = 0, before = -1;
+    for (i64 c = fit->conflicts_of[index]; c < fit->conflicts_of[index + 1]; c++) {
+        const Conflict *conflict = &fit->conflicts[c];
+        i64 address = addresses[conflict->other], start = address - conflict->above, end = address + conflict->below;
+        if (address < 0 || end <= found) continue;
+        if (start < found)
+            found = end;
+        else {
+            fit->forbidden[spans][0] = start;
+            fit->forbidden[spans++][1] = end;
+        }
+    }
+    while (found > before && found < limit) {
+        i64 left = 0;
+        before = found;
+        for (i64 span = 0; span < spans; span++) {
+            i64 start = fit->forbidden[span][0], end = fit->forbidden[span][1];
+            if (end <= found) continue;
+            if (start < found)
+                found = end;
+            else {
+                fit->forbidden[left][0] = start;
+                fit->forbidden[left++][1] = end;
+            }
+        }
+        spans = left;
+    }
+    return found;
+}
+
+/* First fit in an order, of which the first `kept` stay where `addresses` has them. Returns the peak; `limit` or more is given up.
+   Without `before` all others are placed. Otherwise those without a mark stay where `before` has them: what they meet lies there, too. */
+static i64 first_fit_place(FirstFit *fit, const i64 *order, i64 kept, i64 limit, i64 *addresses, const i64 *before)
 {
     i64 peak = 0;
     for (i64 turn = 0; turn < kept; turn++) peak = most(peak, addresses[order[turn]] + fit->tops[order[turn]]);
     for (i64 turn = kept; turn < fit->count; turn++) addresses[order[turn]] = -1;
     for (i64 turn = kept; turn < fit->count; turn++) {
-        i64 index = order[turn], spans = 0, free_from = 0;
-        for (i64 c = fit->conflicts_of[index]; c < fit->conflicts_of[index + 1]; c++) {
-            const Conflict *conflict = &fit->conflicts[c];
-            i64 address = addresses[conflict->other], start = address - conflict->above, end = address + conflict->below, place = spans++;
-            if (address < 0) {
-                spans--;
-                continue;
-            }
-            for (; place > 0 && (fit->forbidden[place - 1][0] > start || (fit->forbidden[place - 1][0] == start && fit->forbidden[place - 1][1] > end)); place--) {
-                fit->forbidden[place][0] = fit->forbidden[place - 1][0];
-                fit->forbidden[place][1] = fit->forbidden[place - 1][1];
-            }
-            fit->forbidden[place][0] = start;
-            fit->forbidden[place][1] = end;
-        }
-        for (i64 span = 0; span < spans && free_from > fit->forbidden[span][0]; span++) free_from = most(free_from, fit->forbidden[span][1]);
-        addresses[index] = free_from;
-        if (free_from + fit->tops[index] > peak) {
-            peak = free_from + fit->tops[index];
+        i64 index = order[turn], stays = before && fit->stale[index] <= (turn > fit->last ? MEETS_MOVED : STAYS);
+        addresses[index] = stays ? before[index] : first_free(fit, index, limit - fit->tops[index], addresses);
+        if (before && addresses[index] != before[index]) mark_met(fit, index, MEETS_OTHER);
+        if (addresses[index] + fit->tops[index] > peak) {
+            peak = addresses[index] + fit->tops[index];
             if (peak >= limit) return peak;
         }
     }
@@ -161,9 +204,14 @@ static uint64_t draw(uint64_t *state)
 static i64 draw_below(uint64_t *state, i64 bound) { return (i64)(draw(state) % (uint64_t)bound); }
 static double draw_unit(uint64_t *state) { return (double)(draw(state) >> 11) * 0x1p-53; }
 
-static i64 move(i64 *order, i64 from, i64 to)
+/* Move a buffer to another turn, and mark what may get another address. Returns the first turn that changes. */
+static i64 move(FirstFit *fit, i64 *order, i64 from, i64 to)
 {
     i64 index = order[from];
+    memset(fit->stale, 0, (size_t)fit->count);
+    mark_met(fit, index, MEETS_MOVED);
+    fit->stale[index] = MEETS_OTHER;
+    fit->last = most(from, to);
     if (to <= from)
         memmove(order + to + 1, order + to, (size_t)(from - to) * sizeof(i64));
     else
@@ -191,7 +239,7 @@ static i64 met(const FirstFit *fit, uint64_t *state, i64 index)
 
 /* One buffer moved: one at the peak to an earlier turn, or any one anywhere near. Returns the first turn that changes.
    Of many buffers one that meets a buffer at the peak takes the turn of one that it meets. */
-static i64 neighbour(const FirstFit *fit, uint64_t *state, const i64 *addresses, i64 peak, i64 *order, i64 *at_peak)
+static i64 neighbour(FirstFit *fit, uint64_t *state, const i64 *addresses, i64 peak, i64 *order, i64 *at_peak)
 {
     i64 n = fit->count, earlier = draw_unit(state) < 0.5;
     if (earlier || n > MANY) {
@@ -201,14 +249,14 @@ static i64 neighbour(const FirstFit *fit, uint64_t *state, const i64 *addresses,
         i64 index = at_peak[draw_below(state, found)];
         if (earlier) {
             i64 turn = turn_of(order, index);
-            return move(order, turn, draw_below(state, turn + 1));
+            return move(fit, order, turn, draw_below(state, turn + 1));
         }
         index = met(fit, state, index);
-        return move(order, turn_of(order, index), turn_of(order, met(fit, state, index)));
+        return move(fit, order, turn_of(order, index), turn_of(order, met(fit, state, index)));
     }
     i64 turn = draw_below(state, n), near = turn + draw_below(state, 17) - 8;
     i64 to = draw_unit(state) < 0.3 ? draw_below(state, n) : least(most(near, 0), n - 1);
-    return move(order, turn, to);
+    return move(fit, order, turn, to);
 }
 
 typedef struct {
@@ -232,7 +280,7 @@ static void anneal(FirstFit *fit, Packing *best, Packing *spare, i64 *at_peak, u
         i64 limit = current->peak + (i64)(-allowance * log(1 - draw_unit(state))) + 1;
         packing_copy(tried, current, fit->count);
         i64 kept = neighbour(fit, state, current->addresses, current->peak, tried->order, at_peak);
-        tried->peak = first_fit_place(fit, tried->order, kept, limit, tried->addresses);
+        tried->peak = first_fit_place(fit, tried->order, kept, limit, tried->addresses, current->addresses);
         if (tried->peak >= limit) continue;
         Packing *last = current;
         current = tried;
@@ -250,9 +298,9 @@ static i64 search(FirstFit *fit, const Extents *e, i64 *orders, i64 alignment, i
     }
     Packing best = {0, room, room + n}, spare[2] = {{0, room + 2 * n, room + 3 * n}, {0, room + 4 * n, room + 5 * n}};
     memcpy(best.order, orders, (size_t)n * sizeof(i64));
-    best.peak = first_fit_place(fit, best.order, 0, NO_LIMIT, best.addresses);
+    best.peak = first_fit_place(fit, best.order, 0, NO_LIMIT, best.addresses, NULL);
     for (i64 which = 1; which < ORDERS && best.peak > least_bytes; which++) {
-        i64 peak = first_fit_place(fit, orders + which * n, 0, best.peak, spare[0].addresses);
+        i64 peak = first_fit_place(fit, orders + which * n, 0, best.peak, spare[0].addresses, NULL);
         if (peak >= best.peak) continue;
         Packing found = {peak, orders + which * n, spare[0].addresses};
         packing_copy(&best, &found, n);
@@ -341,7 +389,7 @@ PyObject *native_placements(PyObject *module, PyObject *const *arguments, Py_ssi
     if (order && first_fit_make(&fit, &e, how[0]) == 0) {
         for (i64 i = 0; i < n; i++) order[i] = i;
         for (i64 turn = 0; turn < how[2]; turn++) {
-            i64 peak = first_fit_place(&fit, order, 0, how[1] + 1, order + n);
+            i64 peak = first_fit_place(&fit, order, 0, how[1] + 1, order + n, NULL);
             peak = div_up(peak, how[0]) * how[0];
             if (peak <= how[1]) {
                 growing_push(&out, peak);

@@ -112,10 +112,15 @@ class Bricks(Struct, frozen=True):
         return NhwcForm(self.height, self.width, self.depth * self.element, self.element)
 
 
-def bricks_by_tensor(network: Network) -> dict[str, Bricks]:
-    """The tensors in bricks of a network, in the shape that their accesses use."""
-    accesses = network.accesses()
-    found = {t.name: _bricks(t, [feature_map for _, feature_map in accesses[t.name]]) for t in network.graph.tensors}
+def maps_by_tensor(network: Network) -> dict[str, list[FeatureMap]]:
+    """The feature maps of each tensor of a network."""
+    return {name: [feature_map for _, feature_map in found] for name, found in network.accesses().items()}
+
+
+def bricks_by_tensor(network: Network, maps: Mapping[str, list[FeatureMap]] | None = None) -> dict[str, Bricks]:
+    """The tensors in bricks of a network, in the shape that their accesses use; ``maps`` are those of :func:`maps_by_tensor`."""
+    used = maps_by_tensor(network) if maps is None else maps
+    found = {tensor.name: _bricks(tensor, used[tensor.name]) for tensor in network.graph.tensors}
     return {name: bricks for name, bricks in found.items() if bricks is not None}
 
 
@@ -129,16 +134,16 @@ def _bricks(tensor: Tensor, maps: list[FeatureMap]) -> Bricks | None:
         return None
     if min(strides.y, strides.c) < 1 or strides.c % (BRICK * element) or strides.y % strides.c or tensor.size % strides.y:
         return None
-    depth = max(first_element(feature_map).channel + feature_map.shape.depth for feature_map in maps)
+    begins = [(first_element(feature_map), feature_map.shape) for feature_map in maps]
+    depth = max(begin.channel + shape.depth for begin, shape in begins)
     found = Bricks(tensor.size // strides.y, strides.c // (BRICK * element), strides.y // strides.c, element, depth)
-    return found if all(_lies_in(m, found) for m in maps) else None
+    return found if all(_lies_in(*begin, found) for begin in begins) else None
 
 
-def _lies_in(feature_map: FeatureMap, tensor: Bricks) -> bool:
-    """Whether the map's rows, columns and bricks are a part of the tensor's."""
-    first, shape = first_element(feature_map), feature_map.shape
-    ends = first.row + shape.height, first.column + shape.width, ceil_div(first.channel + shape.depth, BRICK)
-    return all(end <= extent for end, extent in zip(ends, (tensor.height, tensor.width, tensor.bricks), strict=True))
+def _lies_in(first: Element, shape: Shape3D, tensor: Bricks) -> bool:
+    """Whether a map's rows, columns and bricks are a part of the tensor's."""
+    inside = first.row + shape.height <= tensor.height and first.column + shape.width <= tensor.width
+    return inside and ceil_div(first.channel + shape.depth, BRICK) <= tensor.bricks
 
 
 def with_window_exchanged(operation: KernelOperation) -> KernelOperation:

@@ -8,7 +8,7 @@ If a sum with a skip follows, it adds the rows of each stripe at once. Then the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -107,14 +107,14 @@ def _is_pointwise(operation: KernelOperation) -> bool:
     return operation.kind is OperationKind.CONV_2D and operation.kernel == Kernel() and operation.padding == Padding()
 
 
-def _is_inner(network: Network, name: str) -> bool:
-    """Whether one part alone makes a tensor, one part alone reads it, and no user of the network does."""
+def _is_inner(network: Network, name: str, bound: Container[str]) -> bool:
+    """Whether one part alone makes a tensor, one part alone reads it, and no user of the network does: it is not ``bound``."""
     graph, tensor = network.graph, network.graph.tensor(name)
     alone = len(graph.producers(name)) == len(graph.consumers(name)) == 1
-    return alone and tensor.kind is TensorKind.INTERMEDIATE and name not in network.bound
+    return alone and tensor.kind is TensorKind.INTERMEDIATE and name not in bound
 
 
-def _sum(network: Network, index: int, made: str) -> Part | None:
+def _sum(network: Network, index: int, made: str, bound: Container[str]) -> Part | None:
     """The part at ``index`` if it adds a skip to the tensor ``made``, and no other part uses that tensor."""
     part = next(iter(network.graph.parts[index : index + 1]), None)
     kernel = part.payload if part is not None else None
@@ -123,12 +123,12 @@ def _sum(network: Network, index: int, made: str) -> Part | None:
     operation, maps = kernel.operation, [one for _, one in kernel.maps]
     adds = operation.elementwise is ElementwiseKind.ADD and kernel.axis is Axis.ROWS and not kernel.transfer and kernel.lut is None
     whole = len(maps) == _ADDED and all(one.shape == operation.ofm.shape and one.region == ARENA for one in maps)
-    return part if adds and whole and all(one.is_single_tile for one in maps) and _is_inner(network, made) else None
+    return part if adds and whole and all(one.is_single_tile for one in maps) and _is_inner(network, made, bound) else None
 
 
 def blocks(network: Network) -> Iterator[Block]:
     """The inverted bottlenecks of a network, whose inner tensors no other part uses."""
-    graph = network.graph
+    graph, bound = network.graph, network.bound
     for first in range(len(graph.parts) - 2):
         parts = graph.parts[first : first + 3]
         kernels = [part.payload for part in parts if isinstance(part.payload, EthosuPart)]
@@ -138,12 +138,12 @@ def blocks(network: Network) -> Iterator[Block]:
         window = depthwise.operation.kind is OperationKind.DEPTHWISE and _is_pointwise(expansion.operation)
         if not window or not _is_pointwise(projection.operation):
             continue
-        alone = all(_is_inner(network, kernel.ofm) for kernel in (expansion, depthwise))
+        alone = all(_is_inner(network, kernel.ofm, bound) for kernel in (expansion, depthwise))
         chained = depthwise.ifm == expansion.ofm and projection.ifm == depthwise.ofm
         whole = all(a.operation.ofm.shape == b.operation.ifm.shape for a, b in ((expansion, depthwise), (depthwise, projection)))
         if alone and chained and whole:
             begin, middle, end = parts
-            yield Block(begin, middle, end, _sum(network, first + 3, projection.ofm))
+            yield Block(begin, middle, end, _sum(network, first + 3, projection.ofm, bound))
 
 
 class _Cutter:

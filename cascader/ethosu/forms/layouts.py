@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, first_element, in_form, in_forms
+from cascader.ethosu.forms.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, first_element, in_form, in_forms, maps_by_tensor
 from cascader.ethosu.forms.workbench import kernel_cycles
 from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
@@ -26,11 +26,24 @@ def _may_be_dense(bricks: Bricks, maps: Iterable[FeatureMap], largest_depth: int
     return bricks.height > 1 and whole and bricks.bricks == ceil_div(depth, BRICK) and depth % BRICK > 0 and depth <= largest_depth
 
 
-def _dense_forms(network: Network, largest_depth: int, *, in_parts: bool = False) -> dict[str, NhwcForm]:
-    """The dense forms of all tensors that have one."""
-    maps = {name: [feature_map for _, feature_map in found] for name, found in network.accesses().items()}
-    found = bricks_by_tensor(network).items()
-    return {name: bricks.dense for name, bricks in found if _may_be_dense(bricks, maps[name], largest_depth, in_parts=in_parts)}
+class _Layouts:
+    """The tensors of a network that may be dense."""
+
+    def __init__(self, network: Network) -> None:
+        self._maps = maps_by_tensor(network)
+        self._bricks = bricks_by_tensor(network, self._maps)
+
+    def dense(self, largest_depth: int, *, in_parts: bool = False) -> dict[str, NhwcForm]:
+        """The dense forms of all tensors that have one."""
+        found = self._bricks.items()
+        return {name: one.dense for name, one in found if _may_be_dense(one, self._maps[name], largest_depth, in_parts=in_parts)}
+
+
+def dense_variants(network: Network, largest_depth: int) -> tuple[Network, ...]:
+    """The network of :func:`dense_layouts`, and that of :func:`denser_layouts` if it differs."""
+    layouts = _Layouts(network)
+    dense, denser = layouts.dense(largest_depth), layouts.dense(ANY_DEPTH, in_parts=True)
+    return tuple(in_forms(network, forms) for forms in ((dense,) if dense == denser else (dense, denser)))
 
 
 def dense_layouts(network: Network, largest_depth: int) -> Network:
@@ -39,7 +52,7 @@ def dense_layouts(network: Network, largest_depth: int) -> Network:
     Bricks round 8 channels up to 16 and so double the memory; dense pixels cost part-beats instead. A tensor stays in
     bricks if it is read or written in slices, or in another shape.
     """
-    return in_forms(network, _dense_forms(network, largest_depth))
+    return in_forms(network, _Layouts(network).dense(largest_depth))
 
 
 def denser_layouts(network: Network) -> Network:
@@ -47,7 +60,7 @@ def denser_layouts(network: Network) -> Network:
 
     The result of tiles is such a tensor. Each tile writes some of its columns.
     """
-    return in_forms(network, _dense_forms(network, ANY_DEPTH, in_parts=True))
+    return in_forms(network, _Layouts(network).dense(ANY_DEPTH, in_parts=True))
 
 
 def pixel_layouts(network: Network) -> Network:
@@ -61,7 +74,7 @@ def quick_layouts(network: Network, largest_depth: int, accelerator: Accelerator
     A kernel that takes fewer channels at a time than a dense pixel has fetches each pixel separately. Tensors are decided in their order:
     earlier tensors as chosen, later tensors dense.
     """
-    forms = _dense_forms(network, largest_depth)
+    forms = _Layouts(network).dense(largest_depth)
     kernels = network.kernels
     users = {tensor: [part.name for part in network.graph.parts if tensor in (*part.inputs, *part.outputs)] for tensor in forms}
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts
+from cascader.ethosu.forms.layouts import dense_variants
 from cascader.ethosu.network.homes import homed_forms
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
@@ -73,9 +73,7 @@ def _layouts(network: Network, homes: Sequence[Wanted]) -> tuple[Network, ...]:
     """The network in the dense layout of forms, in two variants unless they are equal, with tensors in their ``homes``."""
     found = next((made for one, wanted, made in _LATELY if one is network and wanted == homes), None)
     if found is None:
-        layouts = dense_layouts(network, DEFAULT_OPTIONS.dense), denser_layouts(network)
-        different = layouts[:1] if layouts[1].graph == layouts[0].graph else layouts
-        found = tuple(next(homed_forms([dense], homes), dense) for dense in different)
+        found = tuple(next(homed_forms([dense], homes), dense) for dense in dense_variants(network, DEFAULT_OPTIONS.dense))
         _LATELY.append((network, homes, found))
     return found
 

@@ -117,9 +117,9 @@ def _smallest(found: Iterable[Candidate | None]) -> list[Candidate]:
     return sorted((one for one in found if one is not None), key=lambda one: (one.size, one.macs))
 
 
-def _in_more(tiler: _Tiler, cut: ColumnSpan, front: int) -> Iterator[Candidate]:
-    """A segment in two or more tiles of different widths, up to the first number that is impossible; ``front`` is for two equal tiles."""
-    widths, known = tiler.widths(cut, front), {Tiling(2)}
+def _in_more(tiler: _Tiler, cut: ColumnSpan, two: TiledForm) -> Iterator[TiledForm]:
+    """A segment in two or more tiles of different widths, up to the first number that is impossible; ``two`` has two equal tiles."""
+    widths, known = tiler.widths(cut, two.front), {Tiling(2)}
     before = {there: widths.size(Tiling(2), there=there) for there in _THERE}
     for count in range(2, _MOST_TILES + 1):
         for there, least in before.items():
@@ -132,20 +132,19 @@ def _in_more(tiler: _Tiler, cut: ColumnSpan, front: int) -> Iterator[Candidate]:
             if made is None:
                 return
             before[there] = size
-            yield made
+            yield tiler.front(cut, made)
 
 
 def _in_tiles(tiler: _Tiler, least: int) -> tuple[list[Candidate], list[TiledForm]]:
     """The form with the fewest bytes in two tiles, the one in any number of tiles, and all that were tried."""
-    pairs = [(cut, one) for cut in tiler.segments(least) if (one := tiler.found(cut, Tiling(2))) is not None]
-    good = sorted((one.size, number) for number, (_, one) in enumerate(pairs) if one.size < least * WORTHWHILE)
-    tiles = [tiler.front(cut, one) for cut, one in pairs]
-    fronts = sorted((one.front, number) for number, one in enumerate(tiles))
+    pairs = [(cut, tiler.front(cut, one)) for cut in tiler.segments(least) if (one := tiler.found(cut, Tiling(2))) is not None]
+    good = sorted((one.form.size, number) for number, (_, one) in enumerate(pairs) if one.form.size < least * WORTHWHILE)
+    fronts = sorted((one.front, number) for number, (_, one) in enumerate(pairs))
     chosen = dict.fromkeys(number for _, number in (*good[:_ENDS], *fronts[:_ENDS]))
-    made = {number: list(_in_more(tiler, pairs[number][0], tiles[number].front)) for number in chosen}
-    tiles += [tiler.front(pairs[number][0], one) for number, some in made.items() for one in some]
-    more = [one for _, number in good[:_ENDS] for one in made[number]]
-    both = [one for _, number in good[:1] for one in (pairs[number][1], *made[number])]
+    made = {number: list(_in_more(tiler, *pairs[number])) for number in chosen}
+    tiles = [*(one for _, one in pairs), *(one for some in made.values() for one in some)]
+    more = [one.form for _, number in good[:_ENDS] for one in made[number]]
+    both = [one.form for _, number in good[:1] for one in (pairs[number][1], *made[number])]
     two = _smallest(one for one in both if len(one.network.graph.parts) == len(both[0].network.graph.parts))[:1]
     best = [*two, *(one for one in _smallest(more)[:1] if not two or one.size < two[0].size * WORTHWHILE)]
     return best, tiles

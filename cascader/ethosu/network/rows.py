@@ -36,16 +36,16 @@ def _may_be_overwritten(graph: RowGraph, writers: Writers, lasts: LastReaders, p
     return alike and kinds and lasts.is_last(part, operand)
 
 
-def _stored_in_place(network: Network, graph: RowGraph) -> RowGraph:
-    """The graph with the operands that results overwrite.
+def _stored_in_place(operands_of: Sequence[Sequence[str]], graph: RowGraph) -> RowGraph:
+    """The graph with the operands that results overwrite; ``operands_of`` has the operands that each part may overwrite.
 
     If there are two such operands, the result overwrites the one that more parts read. That operand exists anyway, so the result needs no
     room of its own. The other one's rows are made when the sum needs them.
     """
     parts, writers, readers, lasts = [], graph.writers(), graph.readers(), LastReaders(graph)
     index = {tensor.name: number for number, tensor in enumerate(graph.tensors)}
-    for at, (part, facts) in enumerate(zip(network.graph.parts, graph.parts, strict=True)):
-        operands = [index[name] for name in overwritable_operands(part)]
+    for at, (names, facts) in enumerate(zip(operands_of, graph.parts, strict=True)):
+        operands = [index[name] for name in names]
         fitting = [operand for operand in operands if _may_be_overwritten(graph, writers, lasts, at, operand)]
         chosen = max(fitting, key=lambda operand: len(readers[operand]), default=None)
         parts.append(replace(facts, in_place=chosen))
@@ -142,7 +142,8 @@ def known_row_graph(network: Network, units: Mapping[str, int] | None = None) ->
     for first, second, _ in overwriting_parts(network):
         before[second].add(graph.index(first))
     striped = {name: (part_views(kernel), kernel.axis.number) for name, kernel in network.kernels.items()}
-    alike = ((part.outputs[0], operand) for part in graph.parts for operand in overwritable_operands(part))
+    operands = [overwritable_operands(part) for part in graph.parts]
+    alike = ((part.outputs[0], operand) for part, some in zip(graph.parts, operands, strict=True) for operand in some)
     # Tensors between NPU jobs and CPU operators do not roll.
     projection = RowProjection(graph, striped, alike, {port.tensor for port in network.handed_on}, units)
     parts = []
@@ -157,4 +158,4 @@ def known_row_graph(network: Network, units: Mapping[str, int] | None = None) ->
     )
     tensors = tuple(replace(tensor, row_bytes=0) if tensor.name in outside else tensor for tensor in carried.tensors)
     made_from = RowGraph(carried.parts, tensors)
-    return _written_together(_over_dead_rows(network, _stored_in_place(network, made_from)))
+    return _written_together(_over_dead_rows(network, _stored_in_place(operands, made_from)))

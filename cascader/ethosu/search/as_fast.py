@@ -14,12 +14,12 @@ from fractions import Fraction
 from msgspec import Struct
 
 from cascader.draft.draft import Draft
-from cascader.ethosu.search.cycle_targets import made_up
+from cascader.ethosu.search.cycle_targets import MISSED, made_up
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import beyond
 from cascader.ethosu.search.remote_calls import at_limit, check, promise, smallest, smallest_within
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.replays import changed_by_replays, replayed, started_otherwise, worth_a_start
+from cascader.ethosu.search.replays import FEWEST_REPLAYS, WHOLE_EFFORT, changed_by_replays, replayed, started_otherwise, worth_a_start
 from cascader.ethosu.search.search import SearchSpace, answers, distinct
 from cascader.ethosu.search.task import Point, Progress, Task, silent
 from cascader.plan.pareto import pareto
@@ -43,6 +43,9 @@ EARLY = Fraction(1, 4)
 
 EVEN = Fraction(105, 100)
 """Largest ratio to the target at which replays change a schedule that misses it: other blocks save up to about as much."""
+
+TOLD = 3
+"""Replays of a form after which the lowest of their ratios to early estimates stands for the error of further ones."""
 
 FORMS = 3
 """Forms of a limit whose drafts are replayed: those with the fewest expected cycles."""
@@ -82,6 +85,10 @@ class FastSearch:
         self._drafts: tuple[Draft, ...] = ()
         self._expected: dict[tuple[Form, int, Fraction], int | None] = {}
         self._least = {form: rungs[0] for form, rungs in zip(explored.forms, explored.ladders, strict=True)}
+        self._needed: dict[tuple[Form, int], int] = {}
+        """For each form and limit searched the bytes of the draft that is expected to be fastest there."""
+        self._errors: dict[Form, list[Fraction]] = {}
+        """For each form the replayed cycles of its searches, as multiples of those expected after :data:`EARLY` of the changes."""
 
     @property
     def best(self) -> Replayed | None:
@@ -123,26 +130,48 @@ class FastSearch:
     def _may_meet(self, limit: int) -> list[tuple[Form, int]]:
         """The forms that have plans within a limit, without those that are expected to miss the target by far in a larger arena."""
         far = {form for (form, at, part), cycles in self._expected.items() if not part and at >= limit and not self._within(cycles, FAR)}
-        return [(form, limit) for form, least in self._least.items() if least <= limit and form not in far]
+        return [(form, self._like(form, limit)) for form, least in self._least.items() if least <= limit and form not in far]
+
+    def _like(self, form: Form, limit: int) -> int:
+        """A larger limit whose fastest draft leaves bytes of this one, so no faster one is found here; else the limit itself."""
+        return max((at for (one, at), size in self._needed.items() if one is form and size < limit <= at), default=limit)
 
     def _near(self, limits: Sequence[int]) -> list[list[tuple[Form, int]]]:
         """The forms that may meet the target at each limit, the one that is expected to be fastest first."""
-        pairs = [one for limit in limits for one in self._may_meet(limit)]
+        at_each = [self._may_meet(limit) for limit in limits]
+        pairs = list(dict.fromkeys(one for some in at_each for one in some))
         pairs = [one for one, cycles in zip(pairs, self.expected(pairs), strict=True) if self._within(cycles, FAR)]
         early = zip(pairs, self.expected(pairs, EARLY), strict=True)
         known = {one: cycles for one, cycles in early if cycles is not None and self._within(cycles, FAR)}
-        ranked = [sorted((one for one in known if one[1] == limit), key=known.__getitem__)[:FORMS] for limit in limits]
-        return [[one for one in some if one == some[0] or self._within(known[one], NEAR)] for some in ranked]
+        ranked = [sorted((one for one in some if one in known), key=known.__getitem__)[:FORMS] for some in at_each]
+        return [[one for one in some if one == some[0] or self._within(known[one], self._near_for(one[0]))] for some in ranked]
+
+    def _near_for(self, form: Form) -> Fraction:
+        """:data:`NEAR`, or less if replays have told how far a form's estimates are off, and changes cannot make up for the rest."""
+        errors, changes = self._errors.get(form, []), WHOLE_EFFORT.cycles >= FEWEST_REPLAYS * self.target
+        return min(NEAR, (EVEN if changes else 1 + MISSED) / min(errors)) if len(errors) >= TOLD else NEAR
 
     def search(self, limits: Iterable[int]) -> None:
         """Replay the drafts at some limits that may meet the target, further forms only if the first one misses it."""
-        near = self._near(sorted(set(limits)))
+        some = sorted(set(limits))
+        near = self._near(some)
         self._search([one for ranked in near for one in ranked[:1]])
-        self._search([one for ranked in near for one in ranked[1:] if one[1] < self.bytes or self.best is None])
+        self._search(
+            [one for limit, ranked in zip(some, near, strict=True) if limit < self.bytes or self.best is None for one in ranked[1:]]
+        )
 
     def _search(self, some: Sequence[tuple[Form, int]]) -> None:
-        asked = [self._executor.submit(at_limit, *one) for one in some]
-        self._replay([draft for made in answers(asked, "Scheduling: {} of {} memory limits", self._show) for draft in made])
+        new = [one for one in dict.fromkeys(some) if one not in self._needed]
+        asked = [self._executor.submit(at_limit, *one) for one in new]
+        found = list(answers(asked, "Scheduling: {} of {} memory limits", self._show))
+        self._replay([draft for made in found for draft in made])
+        replays = {one.draft: one.cycles for one in self.found}
+        for (form, limit), made in zip(new, found, strict=True):
+            first = min(made, key=lambda draft: draft.cycles, default=None)
+            self._needed[form, limit] = limit if first is None else first.memory
+            expected = self._expected.get((form, limit, EARLY))
+            if first in replays and expected:
+                self._errors.setdefault(form, []).append(Fraction(replays[first], expected))
 
     def _replay(self, drafts: Sequence[Draft]) -> None:
         """Replay the drafts that may meet the target in fewer bytes than the best schedule."""
@@ -198,7 +227,7 @@ class FastSearch:
         """
         slow = {form for (form, _, part), cycles in self._expected.items() if cycles and not self._within(cycles, NEAR if part else FAR)}
         left = [form for form, least in self._least.items() if form not in slow and round_up(least, ALIGNMENT) < self.bytes]
-        self._replay_packed([self._executor.submit(smallest_within, form, int(NEAR * self.target)) for form in left])
+        self._replay_packed([self._executor.submit(smallest_within, form, int(self._near_for(form) * self.target)) for form in left])
 
     def _replay_packed(self, asked: Sequence[Future[tuple[Draft, ...]]]) -> None:
         self._replay([draft for some in answers(asked, "Packing: {} of {} forms", self._show) for draft in some])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 from frontiers_found import frontier, task
@@ -13,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascader.draft import drafter
-from cascader.ethosu.search.as_fast import SURE, FastSearch, smallest_as_fast
+from cascader.ethosu.search.as_fast import EVEN, NEAR, SURE, TOLD, FastSearch, smallest_as_fast
+from cascader.ethosu.search.cycle_targets import MISSED
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.remote_calls import smallest, smallest_within
+from cascader.ethosu.search.replays import WHOLE_EFFORT
 from cascader.ethosu.search.search import explore
+from cascader.ethosu.search.task import silent
 from cascader.ethosu.verify.check import check_schedule
 from cascader.search.workers import workers
 
@@ -54,6 +58,33 @@ class _Told(FastSearch):
         self.found += tuple(cast("Any", one) for one in made)
 
 
+class _Drawn(NamedTuple):
+    """A draft's stand-in."""
+
+    memory: int
+    cycles: int
+
+
+class _Asked(_Told):
+    """A search whose drafts are told; it notes the limits for which it asks for drafts."""
+
+    def __init__(self, forms: Sequence[Falling]) -> None:
+        super().__init__(forms)
+        self.limits: list[int] = []
+        self._show, self._executor = silent, cast("Any", SimpleNamespace(submit=self._told))
+
+    _search = FastSearch._search
+
+    def _told(self, _call: object, form: _Form, limit: int) -> Future[tuple[_Drawn, ...]]:
+        self.limits.append(limit)
+        answer: Future[tuple[_Drawn, ...]] = Future()
+        answer.set_result(tuple(_Drawn(least, cycles) for least, cycles in form.cycles.items() if least <= limit))
+        return answer
+
+    def _replay(self, drafts: Sequence[Any]) -> None:
+        self.found += tuple(cast("Any", SimpleNamespace(draft=one, memory=one.memory, cycles=one.cycles)) for one in drafts)
+
+
 def _cycles(falling: Falling, limit: int) -> int | None:
     return min((cycles for least, cycles in falling.items() if least <= limit), default=None)
 
@@ -77,6 +108,28 @@ def test_the_gap_closes_at_the_smallest_arena_that_meets_the_target(forms: list[
     meeting = [limit for cycles in forms for limit in cycles if cycles[limit] <= TARGET]
     assert (search.best is None) == (not meeting)
     assert not meeting or min(meeting) <= search.bytes <= min(meeting) + max(16, search.bytes // 256)
+
+
+def test_a_limit_of_which_the_draft_of_a_larger_one_leaves_bytes_is_not_searched() -> None:
+    search = _Asked([{160: 1010, 1600: 900}])
+    search.search([1200])
+    search.search([320, 800, 1200])
+    assert search.limits == [1200]
+    search.search([160, 1600])
+    assert search.limits == [1200, 160, 1600]
+
+
+def test_forms_that_estimates_know_well_have_to_come_closer_if_changes_cannot_help() -> None:
+    """Replays change blocks of schedules that are replayed in a moment."""
+    search = _Asked([{160: 1020}])
+    (form,) = search._least
+    assert search._near_for(form) == NEAR
+    search._errors[form] = [Fraction(102, 100)] * TOLD
+    assert search._near_for(form) == EVEN / Fraction(102, 100) < NEAR
+    search.target = WHOLE_EFFORT.cycles
+    assert search._near_for(form) == (1 + MISSED) / Fraction(102, 100)
+    search._errors[form].append(Fraction(1, 2))
+    assert search._near_for(form) == NEAR
 
 
 def test_a_form_that_misses_by_far_is_asked_for_no_smaller_limits() -> None:
