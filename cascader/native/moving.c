@@ -10,8 +10,7 @@ typedef struct {
     i64 other, below, above;
 } Conflict;
 
-/* What has moved since an order before: buffers up to turn `last` that meet the buffer that was moved, and buffers that meet one with
-   another address. */
+/* Marks of a buffer after a move: up to turn `last` it meets the buffer that was moved, or at any turn it meets one with another address. */
 enum { STAYS, MEETS_MOVED, MEETS_OTHER };
 
 typedef struct {
