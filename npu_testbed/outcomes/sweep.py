@@ -17,6 +17,11 @@ class SweepOutcome(Outcome, frozen=True):
     deadline: float | None = None
 
     @property
+    def passed(self) -> bool:
+        """Whether any point has a schedule."""
+        return any(not one.answer.refused for one in self.results)
+
+    @property
     def points(self) -> Records[SweepPointEntry]:
         """The points in their order, each with its options and its answer."""
         return Records(self.document().points)

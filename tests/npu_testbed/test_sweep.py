@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import npu_testbed
 from cascader.ethosu.search.request import Request
+from cascader.frontends.vela import compile_network
 from npu_model.errors import InputError
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.axes import axes
@@ -31,6 +32,7 @@ from npu_testbed.devices.configs import load_timing_adapter
 from npu_testbed.devices.settings import with_setting
 from npu_testbed.replays.simulation import simulate_schedule
 from npu_testbed.views.sweep_plot import COLOURS, sweep_svg
+from validation.zoo import build
 
 MODEL = "zoo:tiny_conv"
 
@@ -102,6 +104,13 @@ def test_a_budget_that_cannot_be_met_is_an_answer_with_the_smallest_that_can() -
     below, reached = sweep(space(100, 2048), processes=1)
     assert "is below 2048 bytes, which every schedule needs at once for the inputs" in below.answer.refused
     assert "are the smallest arena reached" in reached.answer.refused
+
+
+def test_a_sweep_without_any_schedule_does_not_pass(tmp_path: Path) -> None:
+    (tmp_path / "n_vela.tflite").write_bytes(compile_network(build("tiny_conv")).compiled)
+    for model, budgets, status in ((MODEL, "16", 1), (MODEL, "16,none", 0), (tmp_path / "n_vela.tflite", "none", 1)):
+        said = call("sweep", model, "--arena-cache-size", budgets, "--effort", "quick", "--jobs", 1)
+        assert (said.status, said.errors) == (status, "")
 
 
 @pytest.mark.parametrize(("optimise", "expected"), [("Performance", [70, 60, 60, 0, 60]), ("Size", [70, 70, 70, 0, 70])])
