@@ -27,6 +27,7 @@ with later():
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Task
     from cascader.frontends.vela import Legalised
+    from npu_model.memory.system import MemorySystem
 
 _SEARCH = (
     "cascader.frontends.vela.lift",
@@ -73,11 +74,23 @@ def load_task(request: Request, progress: Progress = silent, legaliser: Legalise
         found = legaliser(source.data, device, request.ignore_ops)
     if found.note:
         progress(found.note)
-    task = tasks.legalised_task(request, source, found, sim.quick_cycles)
+    try:
+        task = tasks.legalised_task(request, source, found, sim.quick_cycles)
+    except InputError:
+        # Homes of this memory mode, which no user gave, may be those of an operator on the CPU.
+        if has_outer_arena(asked):
+            _require_no_cpu(tasks.legalised_task(replace(request, homes=(), spill=None), source, found, sim.quick_cycles), asked)
+        raise
+    if has_outer_arena(asked):
+        _require_no_cpu(task, asked)
+    return task
+
+
+def _require_no_cpu(task: Task, asked: MemorySystem) -> None:
+    """InputError if an operator on the CPU needs tensors in the arena, which is in another memory than the NPU's fast scratch."""
     on_cpu = next((part.payload for part in task.network.graph.parts if isinstance(part.payload, CpuPart)), None)
-    if on_cpu is not None and has_outer_arena(asked):
+    if on_cpu is not None:
         raise InputError(
             f"The network runs {on_cpu.code} on the CPU, which needs its tensors in the arena, but {asked.name} has the arena in another "
             "memory than the NPU's fast scratch: choose a memory mode with one memory for both, such as Shared_Sram."
         )
-    return task

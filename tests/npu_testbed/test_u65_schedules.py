@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import call, refusal
 
 import npu_testbed
 from cascader.ethosu.codegen.lowering import lower
@@ -73,3 +74,13 @@ def test_a_corstone_with_a_u65_is_its_timing_adapter(chip: str, adapter: str) ->
     by_name = npu_testbed.simulate_vela("zoo:tiny_conv", chip=chip, accelerator_config="ethos-u65-512")
     spelled = npu_testbed.simulate_vela("zoo:tiny_conv", accelerator_config="ethos-u65-512", timing_adapter=adapter)
     assert by_name.to_dict() == spelled.to_dict()
+
+
+@pytest.mark.parametrize("name", ["cpu_first", "cpu_last", "cpu_gather", "cpu_words", "cpu_beside", "cpu_passed_by"])
+def test_an_operator_on_the_cpu_is_refused_by_the_memory_mode_and_not_by_a_home_that_was_not_given(name: str, tmp_path: Path) -> None:
+    words = ("schedule", f"portfolio:{name}", "--accelerator-config", "ethos-u65-256", "--system-config", "Ethos_U65_High_End")
+    quick = ("--effort", "quick", "--no-advice", "-o", tmp_path / "s.json")
+    said = refusal(*words, "--memory-mode", "Dedicated_Sram", *quick)
+    assert said.startswith("The network runs ")
+    assert said.endswith("choose a memory mode with one memory for both, such as Shared_Sram.")
+    assert call(*words, "--memory-mode", "Shared_Sram", *quick).status == 0
