@@ -182,6 +182,14 @@ def room_near(first: Replayed, limit: int, least: int) -> int:
     return next((room for room in rooms(least, limit) if room > first.memory), limit) if is_quick(first) else limit
 
 
+def less_room_of(first: Replayed, least: int) -> list[int]:
+    """The last room but one below the bytes of a quick draft, if there is one: a seventh fewer bytes by mean.
+
+    Estimates of few groups, which many bytes permit, are off by up to 2 % next to those of more groups.
+    """
+    return list(rooms(least, first.memory))[-2:-1] if is_quick(first) else []
+
+
 def in_its_bytes(
     found: Sequence[Replayed],
     limit: int,
@@ -192,14 +200,15 @@ def in_its_bytes(
 ) -> tuple[Replayed, ...]:
     """Faster drafts from a search of the fastest draft's form in just its bytes, where divisions are drawn from other plans.
 
-    So an answer is as good as one for a budget of just these bytes. A quick draft's form is searched in a little more room, too, which
-    smaller and larger budgets share (:func:`room_near`; ``least`` gives the lowest limit of a form). Of these drafts the slower ones
-    stay as well: replays may change them into the fastest.
+    So an answer is as good as one for a budget of just these bytes. A quick draft's form is searched in a little more room, too, and in
+    less, which smaller and larger budgets share (:func:`room_near`, :func:`less_room_of`; ``least`` gives the lowest limit of a form).
+    Of these drafts the slower ones stay as well: replays may change them into the fastest.
     """
     first = next(iter(_leading(found, limit)), None)
     if first is None:
         return ()
-    limits = sorted({first.memory, room_near(first, limit, least(first.form))} - {limit})
+    lowest = least(first.form)
+    limits = sorted({first.memory, room_near(first, limit, lowest), *less_room_of(first, lowest)} - {limit})
     asked = [executor.submit(at_limit, first.form, room) for room in limits]
     made = distinct(draft for some in answers(asked, "Searching about the fastest draft's bytes: {} of {} arenas", show) for draft in some)
     known = {one.draft.runs for one in found}

@@ -75,8 +75,13 @@ class SearchSpace(Struct, frozen=True):
     """Bytes of the arena; no schedule of any form needs more."""
     floor: Floor
     """The floor of a budget: the lowest floor of all forms."""
-    has_room: bool = False
-    """Whether no more bytes than the budget would save expected cycles (at least 0.2 %)."""
+    gain: Fraction | None = None
+    """Expected cycles in the budget as a multiple of those in more bytes; None if other things than the cycles count."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether no more bytes than the budget would save expected cycles (at least 0.2 %)."""
+        return self.gain is not None and self.gain <= WORTH_BYTES
 
     @property
     def usual_alone(self) -> SearchSpace:
@@ -174,8 +179,7 @@ def explore(
     most = max(one.most_bytes for one in outlines)
     floor = min((one.floor for one in outlines), key=lambda one: one.bytes)
     proven = tuple(one.bound for one in outlines if one.bound is not None)
-    has_room = gain is not None and gain <= WORTH_BYTES
-    return SearchSpace(tuple(forms), len(always), tuple(one.limits for one in outlines), proven, most, floor, has_room)
+    return SearchSpace(tuple(forms), len(always), tuple(one.limits for one in outlines), proven, most, floor, gain)
 
 
 def worth_a_plan(forms: Sequence[Form], room: int, executor: Executor, show: Progress = silent) -> list[Form]:

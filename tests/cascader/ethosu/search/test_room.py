@@ -23,7 +23,7 @@ from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.hopeful import QUICKEST_CYCLES, of_better_core
 from cascader.ethosu.search.limits import LimitRequest
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.replays import COPIES_ALONE, changed_by_replays, replayed, room_near
+from cascader.ethosu.search.replays import COPIES_ALONE, changed_by_replays, less_room_of, replayed, room_near
 from cascader.ethosu.search.request import PERFORMANCE, SIZE, Run
 from cascader.ethosu.search.search import explore, search, worth_a_plan
 from cascader.ethosu.search.task import Task
@@ -117,6 +117,20 @@ def test_a_quick_draft_is_searched_again_in_the_next_room(memory: int, cycles: i
     assert room_near(made, limit, 1_000) == wanted
 
 
+@pytest.mark.parametrize(
+    ("memory", "cycles", "wanted"),
+    [
+        (1_300, QUICKEST_CYCLES, [1_104]),
+        (1_105, QUICKEST_CYCLES, [1_008]),
+        (1_104, QUICKEST_CYCLES, []),
+        (1_300, QUICKEST_CYCLES + 1, []),
+    ],
+)
+def test_a_quick_draft_is_searched_again_in_the_last_room_but_one_below_its_bytes(memory: int, cycles: int, wanted: list[int]) -> None:
+    made = Replayed(cast("Form", None), Draft(b"", b"", b"", b"", memory, cycles), cycles)
+    assert less_room_of(made, 1_000) == wanted
+
+
 @given(memory=st.integers(1, 5_000), limit=st.integers(1, 5_000), more=st.integers(0, 5_000))
 def test_what_is_searched_again_is_the_same_in_more_room(memory: int, limit: int, more: int) -> None:
     made = Replayed(cast("Form", None), Draft(b"", b"", b"", b"", memory, QUICKEST_CYCLES), QUICKEST_CYCLES)
@@ -155,6 +169,25 @@ def test_a_quick_search_with_more_room_is_as_fast_as_with_what_just_fits() -> No
     with workers(1) as executor:
         most, little = (choose(task, executor, budget, Run(bounds=False), effort="quick").point.cycles for budget in (42_320, 38_400))
     assert most <= little * 1.002
+
+
+def test_a_quick_search_finds_groups_that_are_slower_by_estimates() -> None:
+    """In 4,000 bytes estimates lead to groups that take 69,585 cycles. Those of a room below take 66,508."""
+    task = load_task("portfolio:autoencoder", effort="quick")
+    with workers(1) as executor:
+        most, little = (choose(task, executor, budget, Run(bounds=False), effort="quick").point.cycles for budget in (4_000, 3_264))
+    assert most <= little * 1.002
+
+
+@pytest.mark.parametrize(("budget", "again"), [(30_272, True), (52_352, False)])
+def test_a_quick_search_makes_all_forms_where_more_room_would_save_a_third(budget: int, again: bool) -> None:  # noqa: FBT001
+    """The few forms take 588,856 cycles in 30,272 bytes. In 23,008 bytes they hardly fit, and a form that recomputes takes 560,084."""
+    task = load_task("portfolio:unet_cropped", effort="quick")
+    seen = list[str]()
+    with workers(1) as executor:
+        found = choose(task, executor, budget, Run(show=seen.append, bounds=False), effort="quick").point
+    assert any("recomputed" in line for line in seen) == again
+    assert found.cycles <= 560_084
 
 
 @st.composite
