@@ -32,6 +32,7 @@ from msgspec import Struct, to_builtins
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import damage
+import numpy as np
 from cpu_networks import cpu_split_network
 from delegates import U85_DEDICATED, raw_network, stream
 from deployed_forms import SOURCES, compiled_network, source_of
@@ -130,6 +131,25 @@ def _firmware() -> bytes:
     return struct.pack("<16sHHIIIIIHHHHHH", ident, 2, 40, 1, 0x41, 52, 0, 0, 52, 32, 1, 40, 0, 0) + segment + content
 
 
+_PACK = b"""<?xml version="1.0"?>
+<package><devices><device Dname="Maker X1">
+  <feature type="NPU" name="Ethos-U55" macs="64"/>
+  <file category="other" name="tools/vela.ini"/>
+</device></devices></package>
+"""
+"""A device pack, by hand."""
+
+
+def _inputs() -> tuple[bytes, ...]:
+    """Inputs of the small network, one with the wrong shape and one with the wrong name."""
+    files = []
+    for name, shape in (("image", (1, 16, 16, 8)), ("image", (1, 16, 16)), ("picture", (1, 16, 16, 8))):
+        made = io.BytesIO()
+        np.savez(made, **{name: np.zeros(shape, np.int8)})
+        files.append(made.getvalue())
+    return tuple(files)
+
+
 def _chips() -> tuple[bytes, ...]:
     """The shipped chips, each as a file of its own."""
     folder = ROOT / "npu_testbed" / "devices" / "chips"
@@ -141,6 +161,32 @@ def _delegates() -> tuple[bytes, ...]:
     """A vela_bin_stream of an Ethos-U55, and one of an Ethos-U85 that uses a fast scratch."""
     with tempfile.TemporaryDirectory() as folder:
         return stream(raw_network(Path(folder))), stream(raw_network(Path(folder), *U85_DEDICATED, device="ethos-u85-256"))
+
+
+_ONE_CONFIGURATION = """
+[System_Config.Own]
+core_clock=100e6
+axi0_port=Sram
+axi1_port=OffChipFlash
+Sram_clock_scale=1.0
+Sram_burst_length=32
+Sram_read_latency=1
+Sram_write_latency=1
+OffChipFlash_clock_scale=0.5
+OffChipFlash_burst_length=32
+OffChipFlash_read_latency=9
+OffChipFlash_write_latency=9
+[Memory_Mode.Shared_Sram]
+const_mem_area=Axi1
+arena_mem_area=Axi0
+cache_mem_area=Axi0
+"""
+"""A configuration of Vela with one system and one memory mode, as a device pack has it."""
+
+
+@cache
+def _compiled_small() -> bytes:
+    return compile_network(build("tiny_conv")).compiled
 
 
 @cache
@@ -214,6 +260,9 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
         "ini": (vela_ini_text().encode(),),
         "toml": tuple(path.read_bytes() for path in sorted(adapters.glob("*.toml"))),
         "profile": (PROFILE.read_bytes(),),
+        "timing": (PROFILE.read_bytes(),),
+        "pack": (_PACK,),
+        "inputs": _inputs(),
         "measured": _measurements(),
         "trace": tuple(gzip.compress(one, mtime=0) for one in _measurements() if one.startswith(b"{")),
         "energy": ((ROOT / "npu_testbed" / "energy" / "illustrative.toml").read_bytes(),),
@@ -247,6 +296,15 @@ COMMANDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "ini": ("v.ini", (("simulate", "vela", "{model}", "--config", "{}", "--system-config", "Ethos_U55_High_End_Embedded"),)),
     "toml": ("t.toml", (("simulate", "vela", "{model}", "--timing-adapter", "{}"),)),
     "profile": ("p.toml", (("calibrate", "check", "{}", "{csv}"),)),
+    "timing": (
+        "p.toml",
+        (
+            ("simulate", "vela", "{small}", "--no-advice", "--timing", "{}"),
+            ("schedule", "{small}", "--timing", "{}", "--no-cascade", "-o", "s.json"),
+        ),
+    ),
+    "pack": ("m.pdsc", (("simulate", "vela", "{small}", "--no-advice", "--chip", "{}"),)),
+    "inputs": ("i.npz", (("verify", "{of_small}", "--model", "{small}", "--inferences", "1", "--input", "{}"),)),
     "measured": ("m.csv", (("simulate", "vela", "{model}", "--no-advice", "--measured", "{}"),)),
     "trace": ("t.json.gz", (("simulate", "vela", "{model}", "--no-advice", "--measured", "{}"),)),
     "energy": ("e.toml", (("diff", "{model}", "--timing-adapter", "u55_high_end,off", "--energy", "{}"),)),
@@ -284,11 +342,11 @@ def case_of(kind: str, seed: int) -> Case:
         data = edited_plan(rng, decisions=kind == "decided")
         return Case(kind, seed, rng.choice(commands), name, base64.b64encode(data).decode())
     data = rng.choice(_seeds()[kind])
-    if kind in ("chip", "board", "cpu", "homes", "toml", "energy", "profile"):
+    if kind in ("chip", "board", "cpu", "homes", "toml", "energy", "profile", "timing"):
         data = _toml(rng, data)
     elif kind in ("deep", "executorch"):
         data = _in_payload(rng, data)
-    elif kind in ("network", "compiled", "raw", "trace", "elf"):
+    elif kind in ("network", "compiled", "raw", "trace", "elf", "inputs"):
         copy = bytearray(data)
         damage.damaged(rng, copy, 0, len(copy), rng.choice((1, 4)))
         data = bytes(copy)
@@ -304,18 +362,24 @@ def _run_command(case: Case, folder: Path) -> int:
     (folder / "split.tflite").write_bytes(_seeds()["network"][2])
     (folder / "small.tflite").write_bytes(_seeds()["network"][0])
     (folder / "deep.tflite").write_bytes(_deep_model())
+    (folder / "of_small_vela.tflite").write_bytes(_compiled_small())
+    (folder / "tools").mkdir()
+    (folder / "tools" / "vela.ini").write_text(_ONE_CONFIGURATION)
     (folder / "a.elf").write_bytes(_seeds()["elf"][0])
     table.write_text(f"model,NPU_ACTIVE,timing_adapter\n{model.name},15000,off\n")
     file = folder / case.name
     file.write_bytes(case.data.replace(b"{model}", model.name.encode()))
     places = {"{}": str(file), "{model}": str(model), "{csv}": str(table), "{profile}": str(PROFILE)}
     places |= {"{split}": str(folder / "split.tflite"), "{small}": str(folder / "small.tflite"), "{elf}": str(folder / "a.elf")}
-    places["{deep}"] = str(folder / "deep.tflite")
+    places |= {"{deep}": str(folder / "deep.tflite"), "{of_small}": str(folder / "of_small_vela.tflite")}
     argv = [places.get(word, str(folder / word) if word.startswith(("s.", "x.", "f.")) else word) for word in case.argv]
     status = main(argv)
     sys.stderr.flush()
     said = (folder / "stderr").read_bytes()
     if status == 2:
+        if any(folder.glob("[sxf].*")):
+            # A refusal leaves no file.
+            return WRONG
         fine = said.startswith(b"npu-testbed: error: ") and said.rstrip().endswith((b".", b").")) and said.count(b"\n") == 1
         return 2 if fine and len(said) < 3000 else WRONG
     if case.kind == "decided" and status == 1:
