@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
 
 from npu_model.errors import BudgetError, InputError
+from npu_model.front import later
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.option import Option, said_by
 from npu_testbed.asked.readers import seconds
+
+with later():
+    from npu_testbed.searches import costs  # few searches have a cost of their own
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.request import Request
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
     from npu_testbed.outcomes.schedule import ScheduleOutcome
     from npu_testbed.replays.simulation import Simulation
     from npu_testbed.reports.headline import Rival
-    from npu_testbed.searches.costs import Cost
 
 
 class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
@@ -60,7 +63,7 @@ class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
         ),
     ] = None
     cost: Annotated[
-        Optional["Cost | str"],
+        Optional["costs.Cost | str"],
         Option(
             "choose the schedule with the least cost instead of the fastest one. Give the name of a cost that another distribution "
             "registers; in Python, a function of npu_testbed.Figures that returns a number",

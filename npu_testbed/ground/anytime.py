@@ -14,11 +14,12 @@ from npu_testbed.ground.progress import Progress
 from npu_testbed.ground.termination import Terminated, TimeIsUp, time_limit
 
 with later():
+    from cascader.ethosu.search import task as tasks
+    from cascader.ethosu.striped import choice as stripes
     from cascader.ethosu.verify import check  # imported by the search that was left
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, OnPoint
-    from cascader.ethosu.striped.choice import StripedPoint
 
 
 class Ending(Struct, frozen=True):
@@ -27,10 +28,10 @@ class Ending(Struct, frozen=True):
     ``striped`` are the stripe plans that it executes (None: it has none).
     """
 
-    choice: Choice
+    choice: tasks.Choice
     stopped: str = ""
     status: int = 0
-    striped: StripedPoint | None = None
+    striped: stripes.StripedPoint | None = None
 
 
 class Watched:

@@ -18,6 +18,7 @@ with later():
     # TVM is for who gives Tensor Expressions.
     from cascader.frontends.te import graph as graphs
     from cascader.frontends.te import graph_file, host
+    from cascader.tensorir import te_frontend
 
 if TYPE_CHECKING:
     from typing import Any, TypeGuard
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cascader.frontends.te.graph import Graph
-    from cascader.tensorir.te_frontend import TeGraph
 
 _AT_HAND = "tensor_expressions:"
 """First characters of the source of a graph in memory; its number follows."""
@@ -43,8 +43,8 @@ class TeModel(Struct, frozen=True, eq=False):
     """A graph with its name, without folder, and a hash of what it computes."""
 
     name: str
-    graph: Graph
-    read: TeGraph
+    graph: graphs.Graph
+    read: te_frontend.TeGraph
     sha256: str
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import pydoc
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -197,6 +199,15 @@ def test_help_of_every_package_and_of_what_it_offers_is_printed(package: ModuleT
     for name in getattr(package, "__all__", ()):
         # An alias of types goes by another name.
         assert len(pydoc.plain(pydoc.render_doc(getattr(package, name))).splitlines()) > 2
+
+
+@pytest.mark.parametrize("package", [cascader, npu_model, npu_testbed, sim, validation])
+def test_help_of_every_module_is_printed(package: ModuleType) -> None:
+    """The types of a Struct's fields are found, also those that are imported on demand."""
+    names = [found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    for name in names:
+        if not name.endswith("__main__"):
+            assert name in pydoc.plain(pydoc.render_doc(import_module(name)))
 
 
 def test_help_of_every_name_and_of_every_outcome_is_printed() -> None:

@@ -38,8 +38,6 @@ with later():
 
 if TYPE_CHECKING:
     from cascader.ethosu.network.network import Network
-    from cascader.frontends.vela.mend import Mended
-    from npu_model.compiled.network import CompiledNetwork
     from npu_model.program import ConstantOutput
 
 MANY_SPARED = 500
@@ -55,8 +53,8 @@ class Legalised(Brief, frozen=True):
     unshown = ("result", "stream", "mended")
 
     result: VelaResult
-    stream: CompiledNetwork
-    mended: Mended
+    stream: networks.CompiledNetwork
+    mended: mend.Mended
     note: str = ""
 
     @property
