@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import types
 from enum import Enum
@@ -15,7 +14,11 @@ from msgspec import Meta, Struct, ValidationError
 from msgspec.structs import fields
 
 from npu_model.errors import InputError, did_you_mean
+from npu_model.front import later
 from npu_model.printable import printable, shown
+
+with later():
+    import json  # few files have names that msgspec cannot write
 
 T = TypeVar("T")
 
