@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from mmap import mmap
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("resource", reason="the fuzzer bounds memory as POSIX does")
-from fuzz import KINDS, WRONG, Case, case_of, run
+from fuzz import KINDS, MEMORY_BYTES, WRONG, Case, case_of, run
 
 CORPUS = sorted((Path(__file__).parents[1] / "fuzz_corpus").glob("*.json"))
 
@@ -27,6 +28,11 @@ def test_fresh_cases_of_every_kind_end_with_a_result_or_a_sentence(kind: str) ->
     for seed in range(3 if os.environ.get("NPU_TESTBED_ALL") else 1):
         outcome = run(case_of(kind, 10**9 + seed))
         assert outcome in ("result", "refused"), outcome
+
+
+def test_what_a_run_of_tests_has_taken_is_not_the_memory_of_a_case() -> None:
+    with mmap(-1, MEMORY_BYTES):
+        assert run(case_of("elf", 10**9)) in ("result", "refused")
 
 
 def test_a_case_that_fails_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
