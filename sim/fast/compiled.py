@@ -201,8 +201,8 @@ class CompiledCache:
     ) -> tuple[int, array[int]]:
         """The core's cycles, and a line for each operation that ends, in order: its index, its issue and its end; the rest is 0.
 
-        Beside a ``known`` replay of :meth:`known` it begins where the two first differ. The cycles are -1 if the operations behind the last
-        difference end no sooner here: the last :data:`SURE` of them, and all of them in the mean.
+        Beside a ``known`` replay of :meth:`known` it begins where the two first differ. The cycles are -1 if the operations after the last
+        difference end no sooner here: neither the last :data:`SURE` of them, nor all of them by mean.
         """
         assert _CORE is not None  # noqa: S101  # is_usable
         times = array("q", bytes(8 * 3 * (len(rows) // _ROW)))
